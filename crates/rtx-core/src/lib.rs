@@ -1,1 +1,30 @@
-//! rtx-core
+//! Words that every floor shares: dtypes, dims, shapes, layouts, scalars, source locations, ids, errors.
+
+mod dtype;
+mod error;
+mod location;
+mod scalar;
+mod shape;
+
+pub use dtype::{Class, DType, Element};
+pub use error::{Error, Kind, Result};
+pub use location::Location;
+pub use scalar::Scalar;
+pub use shape::{Dim, Layout, Shape, SymId, contiguous_strides};
+
+/// Version of the numerics: changes whenever any kernel's bits may change (contract N8).
+pub const NUMERICS_VERSION: u32 = 1;
+
+/// Defines a `u32` id newtype.
+#[macro_export]
+macro_rules! id {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// The id as an index.
+            pub fn index(self) -> usize { self.0 as usize }
+        }
+    };
+}
