@@ -45,8 +45,6 @@ pub trait Code: Send + Sync {
     /// # Safety
     /// Every pointer in `launch.buffers` must be valid for what the kernel reads and writes, and the sizes true.
     unsafe fn run(&self, launch: &Launch<'_>);
-    /// Bytes of scratch memory a run with these sizes needs.
-    fn scratch_bytes(&self, sizes: &[i64]) -> usize { let _ = sizes; 0 }
     /// The code as any type, so that a kernel that absorbed an epilogue can reach it.
     fn as_any(&self) -> &dyn std::any::Any;
 }
@@ -59,8 +57,6 @@ pub struct Launch<'a> {
     pub sizes: &'a [i64],
     /// Where a kernel reports an index out of range and the like. Never null.
     pub error: &'a ErrorSlot,
-    /// `scratch_bytes` bytes, aligned to 64.
-    pub scratch: *mut u8,
 }
 
 /// The first thing that went wrong in a region's kernels: kernels clamp, report here, and go on (contract R5).
@@ -183,8 +179,6 @@ pub trait Device: Send + Sync {
     /// # Safety
     /// As [`Code::run`].
     unsafe fn launch(&self, code: &dyn Code, launch: &Launch<'_>) -> Result<()>;
-    /// Splits `0..parts` over the device's threads; on a device that is not the CPU it runs in the caller.
-    fn parallel(&self, parts: usize, f: &(dyn Fn(usize) + Sync));
     /// Number of successful `allocate` calls since the start.
     fn allocations(&self) -> u64;
 }
