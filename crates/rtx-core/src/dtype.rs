@@ -5,12 +5,35 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it all")]
-pub enum DType { Bool, U8, I8, I16, I32, I64, U16, U32, U64, F16, BF16, F32, F64, F8E4M3, F8E5M2, C64, C128 }
+pub enum DType {
+    Bool,
+    U8,
+    I8,
+    I16,
+    I32,
+    I64,
+    U16,
+    U32,
+    U64,
+    F16,
+    BF16,
+    F32,
+    F64,
+    F8E4M3,
+    F8E5M2,
+    C64,
+    C128,
+}
 
 /// What kind of number an element type holds; classes promote upwards in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it all")]
-pub enum Class { Bool, Int, Float, Complex }
+pub enum Class {
+    Bool,
+    Int,
+    Float,
+    Complex,
+}
 
 impl DType {
     /// Every element type, in declaration order.
@@ -35,14 +58,30 @@ impl DType {
     pub const fn name(self) -> &'static str {
         use DType::*;
         match self {
-            Bool => "bool", U8 => "u8", I8 => "i8", I16 => "i16", I32 => "i32", I64 => "i64",
-            U16 => "u16", U32 => "u32", U64 => "u64", F16 => "f16", BF16 => "bf16", F32 => "f32", F64 => "f64",
-            F8E4M3 => "f8e4m3", F8E5M2 => "f8e5m2", C64 => "c64", C128 => "c128",
+            Bool => "bool",
+            U8 => "u8",
+            I8 => "i8",
+            I16 => "i16",
+            I32 => "i32",
+            I64 => "i64",
+            U16 => "u16",
+            U32 => "u32",
+            U64 => "u64",
+            F16 => "f16",
+            BF16 => "bf16",
+            F32 => "f32",
+            F64 => "f64",
+            F8E4M3 => "f8e4m3",
+            F8E5M2 => "f8e5m2",
+            C64 => "c64",
+            C128 => "c128",
         }
     }
 
     /// The inverse of [`DType::name`].
-    pub fn parse(name: &str) -> Option<DType> { Self::ALL.into_iter().find(|d| d.name() == name) }
+    pub fn parse(name: &str) -> Option<DType> {
+        Self::ALL.into_iter().find(|d| d.name() == name)
+    }
 
     /// Bool, integer, float or complex.
     pub const fn class(self) -> Class {
@@ -56,23 +95,38 @@ impl DType {
     }
 
     /// Is it a floating-point type?
-    pub const fn is_float(self) -> bool { matches!(self.class(), Class::Float) }
+    pub const fn is_float(self) -> bool {
+        matches!(self.class(), Class::Float)
+    }
     /// Is it an integer type (bool is not)?
-    pub const fn is_int(self) -> bool { matches!(self.class(), Class::Int) }
+    pub const fn is_int(self) -> bool {
+        matches!(self.class(), Class::Int)
+    }
 
     /// The type two tensors meet in (PyTorch's `promote_types`).
     pub fn promote(self, other: DType) -> DType {
         use DType::*;
-        if self == other { return self; }
+        if self == other {
+            return self;
+        }
         let (a, b) = if self.class() <= other.class() { (self, other) } else { (other, self) };
         if a.class() < b.class() {
-            return match (a, b) { (F64, C64) => C128, _ => b };
+            return match (a, b) {
+                (F64, C64) => C128,
+                _ => b,
+            };
         }
         match (a, b) {
             (F16, BF16) | (BF16, F16) => F32,
             (F8E4M3, F8E5M2) | (F8E5M2, F8E4M3) => F16,
             _ if a.class() == Class::Int => promote_ints(a, b),
-            _ => if a.size() >= b.size() { a } else { b },
+            _ => {
+                if a.size() >= b.size() {
+                    a
+                } else {
+                    b
+                }
+            }
         }
     }
 }
@@ -82,12 +136,20 @@ fn promote_ints(a: DType, b: DType) -> DType {
     use DType::*;
     let signed = |d: DType| matches!(d, I8 | I16 | I32 | I64);
     let (large, small) = if a.size() >= b.size() { (a, b) } else { (b, a) };
-    if signed(large) == signed(small) || (signed(large) && large.size() > small.size()) { return large; }
-    match large.size() { 1 => I16, 2 => I32, _ => I64 }
+    if signed(large) == signed(small) || (signed(large) && large.size() > small.size()) {
+        return large;
+    }
+    match large.size() {
+        1 => I16,
+        2 => I32,
+        _ => I64,
+    }
 }
 
 impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str(self.name()) }
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// A Rust type that is an element type. Bytes go in and out in native order.
@@ -110,8 +172,12 @@ macro_rules! elements { ($($T:ty => $D:ident),* $(,)?) => { $(
 elements!(u8 => U8, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u16 => U16, u32 => U32, u64 => U64, half::f16 => F16, half::bf16 => BF16, f32 => F32, f64 => F64);
 impl Element for bool {
     const DTYPE: DType = DType::Bool;
-    fn write(self, out: &mut Vec<u8>) { out.push(self as u8) }
-    fn read(bytes: &[u8]) -> Self { bytes[0] != 0 }
+    fn write(self, out: &mut Vec<u8>) {
+        out.push(self as u8)
+    }
+    fn read(bytes: &[u8]) -> Self {
+        bytes[0] != 0
+    }
 }
 
 #[cfg(test)]
@@ -120,8 +186,20 @@ mod tests {
 
     #[test]
     fn promotion_is_pytorchs() {
-        let table = [(Bool, U8, U8), (U8, I8, I16), (I32, I64, I64), (I64, F16, F16), (F16, BF16, F32), (F32, F64, F64),
-            (F64, C64, C128), (U32, I32, I64), (U8, I32, I32), (Bool, Bool, Bool), (F32, C64, C64), (U64, I64, I64)];
+        let table = [
+            (Bool, U8, U8),
+            (U8, I8, I16),
+            (I32, I64, I64),
+            (I64, F16, F16),
+            (F16, BF16, F32),
+            (F32, F64, F64),
+            (F64, C64, C128),
+            (U32, I32, I64),
+            (U8, I32, I32),
+            (Bool, Bool, Bool),
+            (F32, C64, C64),
+            (U64, I64, I64),
+        ];
         for (a, b, want) in table {
             assert_eq!((a.promote(b), b.promote(a)), (want, want), "{a} with {b}");
         }
@@ -131,7 +209,9 @@ mod tests {
     fn promotion_is_symmetric_and_names_parse() {
         for a in DType::ALL {
             assert_eq!(DType::parse(a.name()), Some(a));
-            for b in DType::ALL { assert_eq!(a.promote(b), b.promote(a), "{a} with {b}"); }
+            for b in DType::ALL {
+                assert_eq!(a.promote(b), b.promote(a), "{a} with {b}");
+            }
         }
     }
 }

@@ -39,7 +39,13 @@ pub enum Kind {
 pub struct Error(std::sync::Arc<Inner>);
 
 #[derive(Clone)]
-struct Inner { kind: Kind, message: String, hint: Option<String>, recorded: Option<Location>, scope: Option<String> }
+struct Inner {
+    kind: Kind,
+    message: String,
+    hint: Option<String>,
+    recorded: Option<Location>,
+    scope: Option<String>,
+}
 
 impl Error {
     /// An error with its sentence: `op: what is wrong: the facts`.
@@ -53,33 +59,59 @@ impl Error {
     }
     /// Adds what to do about it.
     #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self { self.edit(|e| e.hint = Some(hint.into())) }
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        self.edit(|e| e.hint = Some(hint.into()))
+    }
     /// Adds the line that recorded the op.
     #[must_use]
-    pub fn recorded_at(self, at: Location) -> Self { self.edit(|e| e.recorded = Some(at)) }
+    pub fn recorded_at(self, at: Location) -> Self {
+        self.edit(|e| e.recorded = Some(at))
+    }
     /// Adds the module path: `in: layer 3`.
     #[must_use]
-    pub fn in_scope(self, scope: impl Into<String>) -> Self { self.edit(|e| e.scope = Some(scope.into())) }
+    pub fn in_scope(self, scope: impl Into<String>) -> Self {
+        self.edit(|e| e.scope = Some(scope.into()))
+    }
     /// What went wrong.
-    pub fn kind(&self) -> Kind { self.0.kind }
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
     /// The sentence alone.
-    pub fn message(&self) -> &str { &self.0.message }
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
     /// The line that recorded the op, if the error was found later.
-    pub fn recorded(&self) -> Option<Location> { self.0.recorded }
+    pub fn recorded(&self) -> Option<Location> {
+        self.0.recorded
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
-        if let Some(hint) = &self.0.hint { write!(f, "\n  hint: {hint}")?; }
-        if let Some(at) = self.0.recorded { write!(f, "\n  recorded at {at}")?; }
-        if let Some(scope) = &self.0.scope { write!(f, "\n  in: {scope}")?; }
+        if let Some(hint) = &self.0.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        if let Some(at) = self.0.recorded {
+            write!(f, "\n  recorded at {at}")?;
+        }
+        if let Some(scope) = &self.0.scope {
+            write!(f, "\n  in: {scope}")?;
+        }
         Ok(())
     }
 }
-impl fmt::Debug for Error { fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { fmt::Display::fmt(self, f) } }
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 impl std::error::Error for Error {}
-impl From<std::io::Error> for Error { fn from(e: std::io::Error) -> Self { Error::new(Kind::Io, e.to_string()) } }
+impl From<std::io::Error> for Error {
+    fn from(e: std::io::Error) -> Self {
+        Error::new(Kind::Io, e.to_string())
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -87,8 +119,12 @@ mod tests {
 
     #[test]
     fn debug_prints_the_sentence() {
-        let e = Error::new(Kind::Shape, "add: shapes do not broadcast: lhs [2, 3], rhs [4, 5]").hint("dim 0: 2 against 4");
-        assert_eq!(format!("{e:?}"), "add: shapes do not broadcast: lhs [2, 3], rhs [4, 5]\n  hint: dim 0: 2 against 4");
+        let e =
+            Error::new(Kind::Shape, "add: shapes do not broadcast: lhs [2, 3], rhs [4, 5]").hint("dim 0: 2 against 4");
+        assert_eq!(
+            format!("{e:?}"),
+            "add: shapes do not broadcast: lhs [2, 3], rhs [4, 5]\n  hint: dim 0: 2 against 4"
+        );
         assert_eq!(size_of::<Result<Box<u8>>>(), 16);
     }
 }

@@ -5,20 +5,36 @@ use std::fmt;
 /// A host number. Weakly typed: it takes part in promotion by its kind, not its size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the names say it all")]
-pub enum Scalar { Bool(bool), Int(i64), Float(f64) }
+pub enum Scalar {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+}
 
 impl Scalar {
     /// As a float.
     pub fn to_f64(self) -> f64 {
-        match self { Scalar::Bool(b) => b as u8 as f64, Scalar::Int(i) => i as f64, Scalar::Float(x) => x }
+        match self {
+            Scalar::Bool(b) => b as u8 as f64,
+            Scalar::Int(i) => i as f64,
+            Scalar::Float(x) => x,
+        }
     }
     /// As an integer; floats are truncated toward zero.
     pub fn to_i64(self) -> i64 {
-        match self { Scalar::Bool(b) => b as i64, Scalar::Int(i) => i, Scalar::Float(x) => x as i64 }
+        match self {
+            Scalar::Bool(b) => b as i64,
+            Scalar::Int(i) => i,
+            Scalar::Float(x) => x as i64,
+        }
     }
     /// The type PyTorch gives a tensor made of this number.
     pub fn dtype(self) -> DType {
-        match self { Scalar::Bool(_) => DType::Bool, Scalar::Int(_) => DType::I64, Scalar::Float(_) => DType::F32 }
+        match self {
+            Scalar::Bool(_) => DType::Bool,
+            Scalar::Int(_) => DType::I64,
+            Scalar::Float(_) => DType::F32,
+        }
     }
     /// The type of a tensor of `dtype` combined with this number: the number's class matters, its size does not.
     pub fn promote(self, dtype: DType) -> DType {
@@ -45,10 +61,18 @@ impl Scalar {
 
 impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self { Scalar::Bool(b) => write!(f, "{b}"), Scalar::Int(i) => write!(f, "{i}"), Scalar::Float(x) => write!(f, "{x:?}") }
+        match self {
+            Scalar::Bool(b) => write!(f, "{b}"),
+            Scalar::Int(i) => write!(f, "{i}"),
+            Scalar::Float(x) => write!(f, "{x:?}"),
+        }
     }
 }
 
 macro_rules! from { ($($T:ty => $V:ident as $U:ty),* $(,)?) => { $(impl From<$T> for Scalar { fn from(x: $T) -> Self { Scalar::$V(x as $U) } })* } }
 from!(i8 => Int as i64, i16 => Int as i64, i32 => Int as i64, i64 => Int as i64, u8 => Int as i64, u16 => Int as i64, u32 => Int as i64, u64 => Int as i64, usize => Int as i64, f32 => Float as f64, f64 => Float as f64);
-impl From<bool> for Scalar { fn from(x: bool) -> Self { Scalar::Bool(x) } }
+impl From<bool> for Scalar {
+    fn from(x: bool) -> Self {
+        Scalar::Bool(x)
+    }
+}

@@ -81,7 +81,9 @@ pub struct DeviceError {
 
 impl ErrorSlot {
     /// Says which launch runs from here on.
-    pub fn enter(&self, step: u32) { self.step.store(step, std::sync::atomic::Ordering::Relaxed) }
+    pub fn enter(&self, step: u32) {
+        self.step.store(step, std::sync::atomic::Ordering::Relaxed)
+    }
     /// Reports `index` outside `0..bound`; the first report is kept.
     pub fn report(&self, index: i64, bound: i64) {
         use std::sync::atomic::Ordering::*;
@@ -130,11 +132,17 @@ impl Block {
         Ok(Self { ptr: device.allocate(bytes)?, bytes, device: device.clone() })
     }
     /// The first byte, aligned to 64.
-    pub fn ptr(&self) -> *mut u8 { self.ptr }
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
     /// How many bytes were asked for.
-    pub fn bytes(&self) -> usize { self.bytes }
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
     /// The device it belongs to.
-    pub fn device(&self) -> &Arc<dyn Device> { &self.device }
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
 }
 impl Drop for Block {
     fn drop(&mut self) {
@@ -185,5 +193,8 @@ pub trait Device: Send + Sync {
 
 /// Text that does not parse where only our own printer writes: a mistake of ours.
 pub fn malformed(what: &str, text: &str) -> rtx_core::Error {
-    rtx_core::Error::new(Kind::Internal, format!("{what}: malformed kernel text: {}", text.lines().next().unwrap_or("")))
+    rtx_core::Error::new(
+        Kind::Internal,
+        format!("{what}: malformed kernel text: {}", text.lines().next().unwrap_or("")),
+    )
 }

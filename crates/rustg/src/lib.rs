@@ -1,1 +1,13 @@
-//! rustg
+//! rustg: the kernel language and compiler.
+//!
+//! A kernel begins as a [`Nest`]: its mathematics in an index space, with no loops, threads or registers. A schedule
+//! makes a tile program of it, which a printer spells for a device or the CPU's tile VM runs. rustg knows no
+//! tensors, no devices, and no op by name.
+#![allow(unsafe_code, reason = "the tile VM reads and writes kernel arguments through pointers")]
+
+mod nest;
+
+pub use nest::{
+    Arith, Axis, AxisId, BufferDecl, BufferId, Comparison, Extremum, Fold, Function, Id, Indexed, Instr, Nest, Size,
+    Store, View,
+};
