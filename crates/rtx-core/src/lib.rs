@@ -1,11 +1,13 @@
 //! Words that every floor shares: dtypes, dims, shapes, layouts, scalars, source locations, ids, errors.
 
+mod arith;
 mod dtype;
 mod error;
 mod location;
 mod scalar;
 mod shape;
 
+pub use arith::{Arith, Comparison, Extremum, Fold, Function};
 pub use dtype::{Class, DType, Element};
 pub use error::{Error, Kind, Result};
 pub use location::Location;

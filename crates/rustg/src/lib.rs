@@ -7,7 +7,5 @@
 
 mod nest;
 
-pub use nest::{
-    Arith, Axis, AxisId, BufferDecl, BufferId, Comparison, Extremum, Fold, Function, Id, Indexed, Instr, Nest, Size,
-    Store, View,
-};
+pub use nest::{Axis, AxisId, BufferDecl, BufferId, Id, Indexed, Instr, Nest, Size, Store, View};
+pub use rtx_core::{Arith, Comparison, Extremum, Fold, Function};

@@ -5,7 +5,7 @@
 //! names, a reduction over its operand's axes less the walk, anything else over the union of its operands' axes.
 //! There are no movement ops: broadcasting is a missing axis, a permuted or sliced operand is a view with other
 //! strides. Rounding is explicit: every instruction rounds once to its own dtype (contracts N1, N2).
-use rtx_core::DType;
+use rtx_core::{Arith, Comparison, DType, Extremum, Fold, Function};
 
 rtx_core::id! {
     /// An instruction, by its position.
@@ -73,92 +73,6 @@ pub struct Indexed {
     pub bound: Size,
     /// Is an index outside reported to the error slot (gather), or only clamped (slice starts)?
     pub checked: bool,
-}
-
-/// Functions of one number. Floats unless noted; each transcendental has one definition in [`crate::math`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it all")]
-pub enum Function {
-    /// Every number; wraps for integers.
-    Neg,
-    /// Every number; wraps for integers.
-    Abs,
-    /// Every number: -1, 0, 1; NaN stays NaN.
-    Sign,
-    Floor,
-    Ceil,
-    Trunc,
-    /// Half to even.
-    RoundEven,
-    Sqrt,
-    Exp,
-    Expm1,
-    Log,
-    Log1p,
-    Sin,
-    Cos,
-    Tanh,
-    Erf,
-    /// Bitwise for integers, logical for bool.
-    Not,
-}
-
-/// Functions of two numbers of one dtype.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it all")]
-pub enum Arith {
-    Add,
-    Sub,
-    Mul,
-    /// IEEE for floats; toward zero for integers, where x / 0 is 0 and MIN / -1 wraps.
-    Div,
-    /// Sign of the divisor (Python's %); x % 0 is 0 for integers.
-    Rem,
-    /// Floats: powf with IEEE special cases. Integers: by squaring, wrapping; a negative exponent gives 0, 1 or -1.
-    Pow,
-    Atan2,
-    /// NaN if either is NaN.
-    Max,
-    /// NaN if either is NaN.
-    Min,
-    /// Bool and integers.
-    And,
-    Or,
-    Xor,
-    /// Integers; a shift of the width or more gives 0 (left, and right of unsigned) or the sign (right of signed).
-    Shl,
-    Shr,
-}
-
-/// Comparisons; the result is bool. NaN compares false.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it all")]
-pub enum Comparison {
-    Eq,
-    Lt,
-    Le,
-}
-
-/// What a reduction does to two numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it all")]
-pub enum Fold {
-    /// From 0; integers wrap. Not for bool.
-    Sum,
-    /// From 1.
-    Prod,
-    /// From the least value; NaN wins. Bool: any.
-    Max,
-    /// From the greatest value; NaN wins. Bool: all.
-    Min,
-}
-
-/// Which extremum an arg-reduction looks for. The first of equal ones; the first NaN wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it all")]
-pub enum Extremum {
-    Max,
-    Min,
 }
 
 /// One number at each point.
