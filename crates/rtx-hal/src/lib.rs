@@ -45,6 +45,16 @@ pub trait Code: Send + Sync {
     /// # Safety
     /// Every pointer in `launch.buffers` must be valid for what the kernel reads and writes, and the sizes true.
     unsafe fn run(&self, launch: &Launch<'_>);
+    /// Runs the kernel once per launch, none of which needs another's result, so that a driver may run them together.
+    ///
+    /// # Safety
+    /// As [`Code::run`] for each, and no launch writes what another reads or writes.
+    unsafe fn run_many(&self, launches: &[Launch<'_>]) {
+        for launch in launches {
+            // SAFETY: the caller's promise for each launch.
+            unsafe { self.run(launch) }
+        }
+    }
     /// The code as any type, so that a kernel that absorbed an epilogue can reach it.
     fn as_any(&self) -> &dyn std::any::Any;
 }
@@ -187,6 +197,14 @@ pub trait Device: Send + Sync {
     /// # Safety
     /// As [`Code::run`].
     unsafe fn launch(&self, code: &dyn Code, launch: &Launch<'_>) -> Result<()>;
+    /// Runs independent launches of one kernel after all earlier work.
+    ///
+    /// # Safety
+    /// As [`Code::run_many`].
+    unsafe fn launch_many(&self, code: &dyn Code, launches: &[Launch<'_>]) -> Result<()> {
+        // SAFETY: the caller's promise for each launch.
+        launches.iter().try_for_each(|launch| unsafe { self.launch(code, launch) })
+    }
     /// Number of successful `allocate` calls since the start.
     fn allocations(&self) -> u64;
 }

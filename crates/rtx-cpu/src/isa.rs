@@ -1,0 +1,111 @@
+//! Which instruction set kernels use: the best one that the machine has, or a lower one on request.
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// An instruction set. It changes speed, never bits. Ordered from the least able to the most able.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Isa {
+    /// What every machine has.
+    Scalar,
+    /// AVX2 and FMA.
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL.
+    Avx512,
+}
+
+impl Isa {
+    /// Every instruction set, least able first.
+    pub const ALL: [Isa; 3] = [Isa::Scalar, Isa::Avx2, Isa::Avx512];
+
+    /// `scalar`, `avx2`, `avx512`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// The inverse of [`Isa::name`].
+    pub fn parse(name: &str) -> Option<Isa> {
+        Self::ALL.into_iter().find(|isa| isa.name() == name)
+    }
+
+    /// The best one that this machine has.
+    pub fn detect() -> Isa {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
+                return Isa::Avx512;
+            }
+            if has!("avx2") && has!("fma") {
+                return Isa::Avx2;
+            }
+        }
+        Isa::Scalar
+    }
+}
+
+/// 0 is "not forced", else 1 + index in [`Isa::ALL`].
+static FORCED: AtomicU8 = AtomicU8::new(0);
+
+/// The instruction set that kernels use from here on: what [`set_isa`] forced, else what `RTX_CPU` asks for, else
+/// [`Isa::detect`].
+pub fn isa() -> Isa {
+    match FORCED.load(Relaxed).checked_sub(1) {
+        Some(index) => Isa::ALL[index as usize],
+        None => default_isa(),
+    }
+}
+
+/// Forces an instruction set for the whole process, or takes the force back; one that the machine lacks becomes the
+/// best it has. For tests that compare instruction sets.
+pub fn set_isa(isa: Option<Isa>) {
+    FORCED.store(isa.map_or(0, |isa| 1 + isa.min(Isa::detect()) as u8), Relaxed)
+}
+
+fn default_isa() -> Isa {
+    static DEFAULT: OnceLock<Isa> = OnceLock::new();
+    *DEFAULT.get_or_init(|| {
+        choose(std::env::var("RTX_CPU").ok().as_deref(), Isa::detect()).unwrap_or_else(|message| {
+            eprintln!("{message}");
+            Isa::detect()
+        })
+    })
+}
+
+/// What a value of `RTX_CPU` means on a machine that has `detected`.
+fn choose(asked: Option<&str>, detected: Isa) -> Result<Isa, String> {
+    let Some(asked) = asked.filter(|asked| !asked.is_empty()) else { return Ok(detected) };
+    match Isa::parse(asked) {
+        Some(isa) if isa <= detected => Ok(isa),
+        Some(_) => Err(format!("RTX_CPU: this machine has no {asked}; using {}", detected.name())),
+        None => {
+            Err(format!("RTX_CPU: unknown instruction set `{asked}` (scalar, avx2, avx512); using {}", detected.name()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_asks_for_less_never_for_more() {
+        assert_eq!(choose(None, Isa::Avx2), Ok(Isa::Avx2));
+        assert_eq!(choose(Some("scalar"), Isa::Avx512), Ok(Isa::Scalar));
+        assert_eq!(choose(Some("avx512"), Isa::Avx2), Err("RTX_CPU: this machine has no avx512; using avx2".into()));
+        assert_eq!(
+            choose(Some("sse9"), Isa::Avx2),
+            Err("RTX_CPU: unknown instruction set `sse9` (scalar, avx2, avx512); using avx2".into())
+        );
+    }
+
+    #[test]
+    fn names_parse() {
+        for isa in Isa::ALL {
+            assert_eq!(Isa::parse(isa.name()), Some(isa));
+        }
+    }
+}
