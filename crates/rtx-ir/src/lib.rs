@@ -1,1 +1,51 @@
-//! rtx-ir
+//! The tensor language: primitives, definitions, graphs, and how a graph is built, checked, evaluated and written.
+//!
+//! Knows no devices and no kernels. An op is defined once, by one [`OpDef`] literal; primitives live here
+//! ([`prims`]), composites in `rtx-ops`.
+
+mod builder;
+mod def;
+mod graph;
+mod op;
+pub mod prims;
+pub mod rules;
+
+pub use builder::{Builder, Term};
+pub use def::{
+    Amp, Arg, Batch, Body, Bound, Effects, Grad, GradCx, Grads, Infer, Jvp, Numerics, OpDef, Outs, Refusal, Sample,
+    Saves, Stability, Types,
+};
+pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
+pub use op::{Attr, Attrs, Op, Prim, ScatterOp};
+
+use rtx_core::{DType, Shape};
+use std::fmt;
+
+/// Element type and shape of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Type {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub shape: Shape,
+}
+
+impl Type {
+    /// From its parts.
+    pub fn new(dtype: DType, shape: impl Into<Shape>) -> Self {
+        Self { dtype, shape: shape.into() }
+    }
+    /// Number of dims.
+    pub fn rank(&self) -> usize {
+        self.shape.rank()
+    }
+    /// Bytes of a dense value, symbols at their largest.
+    pub fn bytes(&self) -> usize {
+        self.shape.numel() * self.dtype.size()
+    }
+}
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.dtype, self.shape)
+    }
+}

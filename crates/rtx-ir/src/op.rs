@@ -1,0 +1,240 @@
+//! What a node does: an input, a primitive with its static attributes, or a composite.
+use crate::{OpDef, prims};
+use rtx_core::{Arith, Comparison, DType, Extremum, Fold, Function, Shape};
+use smallvec::SmallVec;
+
+/// A primitive with its static attributes. Closed: matched everywhere without a `_` arm, so that a new one does
+/// not build until every part of the house handles it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Prim {
+    /// A rank-0 number that belongs to the program (never one that a user passed). No operands.
+    Constant {
+        /// Type.
+        dtype: DType,
+        /// The element's bits, zero-extended.
+        bits: u64,
+    },
+    /// A rank-0 number that a user passed: its value is no part of the program (contract S2). No operands.
+    Param {
+        /// Type.
+        dtype: DType,
+    },
+    /// The position along `axis`, `i64`. No operands.
+    Iota {
+        /// Shape of the result.
+        shape: Shape,
+        /// Which axis counts.
+        axis: usize,
+    },
+    /// Random `u32` bits (contract M7). Operands: key and ordinal, rank-0 `i64`.
+    RandomBits {
+        /// Shape of the result.
+        shape: Shape,
+    },
+    /// A function of one number, element by element.
+    Unary(Function),
+    /// A function of two numbers of one type, element by element; equal shapes.
+    Binary(Arith),
+    /// A comparison, element by element; equal types; result bool.
+    Compare(Comparison),
+    /// `a * b + c`, rounded once; equal float types.
+    Fma,
+    /// `if cond { a } else { b }`, element by element. Operands: bool cond, a, b of one type; equal shapes.
+    Select,
+    /// Conversion to another element type.
+    Cast(DType),
+    /// The same bits as another element type of the same size.
+    Bitcast(DType),
+    /// The same elements in row-major order under another shape.
+    Reshape(Shape),
+    /// Dim `i` of the result is dim `order[i]` of the operand.
+    Permute(SmallVec<[usize; 4]>),
+    /// NumPy broadcasting to a shape: aligned at the last dim; missing dims and dims of size 1 repeat.
+    Expand(Shape),
+    /// `len` elements along `axis`, `step` apart, from a start. Operands: x and start (rank-0 `i64`, clamped so
+    /// that the slice lies inside). A negative step walks down from the start.
+    Slice {
+        /// Along which axis.
+        axis: usize,
+        /// How many elements.
+        len: rtx_core::Dim,
+        /// How far apart; not 0.
+        step: i64,
+    },
+    /// Elements before and after `x` along `axis`. Operands: x and the fill, rank 0, same dtype.
+    Pad {
+        /// Along which axis.
+        axis: usize,
+        /// How many before.
+        before: u64,
+        /// How many after.
+        after: u64,
+    },
+    /// Operands one after the other along `axis`.
+    Concat {
+        /// Along which axis.
+        axis: usize,
+    },
+    /// `x` with `update` written over it along `axis`, elements `step` apart from a start. Operands: x, update,
+    /// start (rank-0 `i64`, clamped so that the update lies inside).
+    UpdateSlice {
+        /// Along which axis.
+        axis: usize,
+        /// How far apart; not 0.
+        step: i64,
+    },
+    /// `x` with `axis` replaced by the shape of the indices: `out[a.., i.., b..] = x[a.., idx[i..], b..]`.
+    /// Operands: x and indices (`i64`, any shape; an index outside `0..size` is an error at run time).
+    Gather {
+        /// Along which axis.
+        axis: usize,
+    },
+    /// `x` with updates combined into it where [`Prim::Gather`] with the same axis and indices would read; in
+    /// ascending order of the update's position. Operands: x, indices, updates.
+    Scatter {
+        /// Along which axis.
+        axis: usize,
+        /// How.
+        op: ScatterOp,
+    },
+    /// Axes folded away, by the tree of contract N3 over the folded axes in row-major order. The axes are ascending.
+    Reduce {
+        /// With what.
+        fold: Fold,
+        /// Which axes.
+        axes: SmallVec<[usize; 4]>,
+    },
+    /// Position of an extremum along an axis, which goes away; `i64`.
+    ArgReduce {
+        /// Which extremum.
+        extremum: Extremum,
+        /// Along which axis.
+        axis: usize,
+    },
+    /// Sum of products over the contracted pairs of dims. The result's dims: batch, then the free dims of the left,
+    /// then of the right. One dtype; sums by fma as contract N3 says.
+    Dot {
+        /// Pairs (left, right) that stay.
+        batch: SmallVec<[(usize, usize); 2]>,
+        /// Pairs (left, right) that are summed over.
+        contract: SmallVec<[(usize, usize); 2]>,
+    },
+    /// The operand itself; nothing is merged or fused across it.
+    Barrier,
+}
+
+/// How a scatter combines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum ScatterOp {
+    /// The last update of an element wins.
+    Set,
+    Add,
+    Mul,
+    Min,
+    Max,
+}
+
+impl ScatterOp {
+    /// Every one.
+    pub const ALL: [ScatterOp; 5] = [ScatterOp::Set, ScatterOp::Add, ScatterOp::Mul, ScatterOp::Min, ScatterOp::Max];
+    /// The name in text forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ScatterOp::Set => "set",
+            ScatterOp::Add => "add",
+            ScatterOp::Mul => "mul",
+            ScatterOp::Min => "min",
+            ScatterOp::Max => "max",
+        }
+    }
+}
+
+/// What a node does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// A value from outside the graph.
+    Input,
+    /// A value of which only the type is known. Gradient rules get one for each value they did not declare in
+    /// `saves`; a graph that reads one does not verify.
+    Ghost,
+    /// A primitive.
+    Prim(Prim),
+    /// A composite with its attributes, in the order of its signature.
+    Composite(&'static OpDef, Attrs),
+}
+
+impl Op {
+    /// The definition; `None` for inputs and ghosts.
+    pub fn def(&self) -> Option<&'static OpDef> {
+        match self {
+            Op::Input | Op::Ghost => None,
+            Op::Prim(p) => Some(prims::def(p)),
+            Op::Composite(def, _) => Some(def),
+        }
+    }
+    /// The primitive, if it is one.
+    pub fn prim(&self) -> Option<&Prim> {
+        if let Op::Prim(p) = self { Some(p) } else { None }
+    }
+    /// The attributes of a composite; empty otherwise.
+    pub fn attrs(&self) -> &[Attr] {
+        if let Op::Composite(_, a) = self { a } else { &[] }
+    }
+    /// The name in text forms and messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Input => "input",
+            Op::Ghost => "ghost",
+            Op::Prim(p) => prims::name(p),
+            Op::Composite(d, _) => d.name(),
+        }
+    }
+}
+
+/// One static attribute of a composite.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum Attr {
+    None,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Ints(SmallVec<[i64; 4]>),
+    DType(DType),
+    Str(&'static str),
+}
+
+/// Static attributes in the order of the signature, tensors and run-time scalars left out.
+pub type Attrs = SmallVec<[Attr; 2]>;
+
+impl Attr {
+    /// As an integer.
+    ///
+    /// # Panics
+    /// When the definition reads another kind than it declared: a mistake in the table, found by its laws.
+    pub fn int(&self) -> i64 {
+        if let Attr::Int(i) = self { *i } else { panic!("attribute {self:?} is not an integer") }
+    }
+    /// As a float.
+    ///
+    /// # Panics
+    /// As [`Attr::int`].
+    pub fn float(&self) -> f64 {
+        if let Attr::Float(x) = self { *x } else { panic!("attribute {self:?} is not a float") }
+    }
+    /// As a bool.
+    ///
+    /// # Panics
+    /// As [`Attr::int`].
+    pub fn bool(&self) -> bool {
+        if let Attr::Bool(b) = self { *b } else { panic!("attribute {self:?} is not a bool") }
+    }
+    /// As a list of integers.
+    ///
+    /// # Panics
+    /// As [`Attr::int`].
+    pub fn ints(&self) -> &[i64] {
+        if let Attr::Ints(v) = self { v } else { panic!("attribute {self:?} is not a list of integers") }
+    }
+}

@@ -1,0 +1,138 @@
+//! The primitives: one literal each, grouped by family. The lookup is closed: a new primitive needs a row here.
+use crate::{OpDef, Prim, ScatterOp};
+use rtx_core::{Arith, Comparison, Extremum, Fold, Function};
+
+mod contract;
+mod index;
+mod movement;
+mod pointwise;
+mod reduce;
+mod source;
+
+/// The name of a primitive in text forms.
+pub fn name(p: &Prim) -> &'static str {
+    match p {
+        Prim::Constant { .. } => "constant",
+        Prim::Param { .. } => "param",
+        Prim::Iota { .. } => "iota",
+        Prim::RandomBits { .. } => "random_bits",
+        Prim::Unary(f) => f.name(),
+        Prim::Binary(f) => f.name(),
+        Prim::Compare(f) => f.name(),
+        Prim::Fma => "fma",
+        Prim::Select => "select",
+        Prim::Cast(_) => "cast",
+        Prim::Bitcast(_) => "bitcast",
+        Prim::Reshape(_) => "reshape",
+        Prim::Permute(_) => "permute",
+        Prim::Expand(_) => "expand",
+        Prim::Slice { .. } => "slice",
+        Prim::Pad { .. } => "pad",
+        Prim::Concat { .. } => "concat",
+        Prim::UpdateSlice { .. } => "update_slice",
+        Prim::Gather { .. } => "gather",
+        Prim::Scatter { op, .. } => match op {
+            ScatterOp::Set => "scatter_set",
+            ScatterOp::Add => "scatter_add",
+            ScatterOp::Mul => "scatter_mul",
+            ScatterOp::Min => "scatter_min",
+            ScatterOp::Max => "scatter_max",
+        },
+        Prim::Reduce { fold, .. } => match fold {
+            Fold::Sum => "reduce_sum",
+            Fold::Prod => "reduce_prod",
+            Fold::Max => "reduce_max",
+            Fold::Min => "reduce_min",
+        },
+        Prim::ArgReduce { extremum, .. } => match extremum {
+            Extremum::Max => "arg_max",
+            Extremum::Min => "arg_min",
+        },
+        Prim::Dot { .. } => "dot_general",
+        Prim::Barrier => "barrier",
+    }
+}
+
+/// The definition of a primitive.
+pub fn def(p: &Prim) -> &'static OpDef {
+    match p {
+        Prim::Constant { .. } => &source::CONSTANT,
+        Prim::Param { .. } => &source::PARAM,
+        Prim::Iota { .. } => &source::IOTA,
+        Prim::RandomBits { .. } => &source::RANDOM_BITS,
+        Prim::Unary(f) => unary(*f),
+        Prim::Binary(f) => binary(*f),
+        Prim::Compare(f) => compare(*f),
+        Prim::Fma => &pointwise::FMA,
+        Prim::Select => &pointwise::SELECT,
+        Prim::Cast(_) => &pointwise::CAST,
+        Prim::Bitcast(_) => &pointwise::BITCAST,
+        Prim::Reshape(_) => &movement::RESHAPE,
+        Prim::Permute(_) => &movement::PERMUTE,
+        Prim::Expand(_) => &movement::EXPAND,
+        Prim::Slice { .. } => &movement::SLICE,
+        Prim::Pad { .. } => &movement::PAD,
+        Prim::Concat { .. } => &movement::CONCAT,
+        Prim::UpdateSlice { .. } => &movement::UPDATE_SLICE,
+        Prim::Gather { .. } => &index::GATHER,
+        Prim::Scatter { .. } => &index::SCATTER,
+        Prim::Reduce { fold, .. } => match fold {
+            Fold::Sum => &reduce::SUM,
+            Fold::Prod => &reduce::PROD,
+            Fold::Max => &reduce::MAX,
+            Fold::Min => &reduce::MIN,
+        },
+        Prim::ArgReduce { .. } => &reduce::ARG,
+        Prim::Dot { .. } => &contract::DOT_GENERAL,
+        Prim::Barrier => &source::BARRIER,
+    }
+}
+
+fn unary(f: Function) -> &'static OpDef {
+    match f {
+        Function::Neg => &pointwise::NEG,
+        Function::Abs => &pointwise::ABS,
+        Function::Sign => &pointwise::SIGN,
+        Function::Floor => &pointwise::FLOOR,
+        Function::Ceil => &pointwise::CEIL,
+        Function::Trunc => &pointwise::TRUNC,
+        Function::RoundEven => &pointwise::ROUND,
+        Function::Sqrt => &pointwise::SQRT,
+        Function::Exp => &pointwise::EXP,
+        Function::Expm1 => &pointwise::EXPM1,
+        Function::Log => &pointwise::LOG,
+        Function::Log1p => &pointwise::LOG1P,
+        Function::Sin => &pointwise::SIN,
+        Function::Cos => &pointwise::COS,
+        Function::Tanh => &pointwise::TANH,
+        Function::Erf => &pointwise::ERF,
+        Function::Not => &pointwise::NOT,
+    }
+}
+
+fn binary(f: Arith) -> &'static OpDef {
+    match f {
+        Arith::Add => &pointwise::ADD,
+        Arith::Sub => &pointwise::SUB,
+        Arith::Mul => &pointwise::MUL,
+        Arith::Div => &pointwise::DIV,
+        Arith::Rem => &pointwise::REM,
+        Arith::Pow => &pointwise::POW,
+        Arith::Atan2 => &pointwise::ATAN2,
+        Arith::Max => &pointwise::MAX,
+        Arith::Min => &pointwise::MIN,
+        Arith::And => &pointwise::AND,
+        Arith::Or => &pointwise::OR,
+        Arith::Xor => &pointwise::XOR,
+        Arith::Shl => &pointwise::SHL,
+        Arith::Shr => &pointwise::SHR,
+    }
+}
+
+fn compare(f: Comparison) -> &'static OpDef {
+    match f {
+        Comparison::Eq => &pointwise::EQ,
+        Comparison::Lt => &pointwise::LT,
+        Comparison::Le => &pointwise::LE,
+    }
+}

@@ -1,0 +1,186 @@
+//! Rules that definitions share: shape and dtype inference, recording of calls. An op writes its own only when none fits.
+use crate::{Arg, Attr, Attrs, Bound, Builder, Op, OpDef, Outs, Type, Types, ValueId};
+use rtx_core::{Class, DType, Dim, Error, Kind, Result, Shape};
+use smallvec::{SmallVec, smallvec};
+
+/// `op: what is wrong`.
+pub fn refuse(op: &str, kind: Kind, what: impl std::fmt::Display) -> Error {
+    Error::new(kind, format!("{op}: {what}"))
+}
+
+/// Types as messages show them: `f32 [2, 3], f32 [4]`.
+pub fn show(types: &[&Type]) -> String {
+    types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Wrong number of operands: only a program that does not go through the table can do that.
+pub fn check_arity(op: &Op, inputs: &[&Type], n: usize) -> Result<()> {
+    if inputs.len() == n {
+        return Ok(());
+    }
+    Err(refuse(op.name(), Kind::Argument, format_args!("takes {n} operands, got {}", inputs.len())))
+}
+
+/// All operands have one type; the result has it too.
+pub fn infer_same(op: &Op, inputs: &[&Type]) -> Result<Types> {
+    check_equal(op, inputs)?;
+    Ok(smallvec![inputs[0].clone()])
+}
+
+/// All operands have one type.
+pub fn check_equal(op: &Op, inputs: &[&Type]) -> Result<()> {
+    if !inputs.is_empty() && inputs.iter().all(|t| *t == inputs[0]) {
+        return Ok(());
+    }
+    Err(refuse(op.name(), Kind::Shape, format_args!("operands differ: {}", show(inputs))))
+}
+
+/// The operand is a float; `f32 [2]` stands for it in the message.
+pub fn check_float(op: &str, ty: &Type) -> Result<()> {
+    if ty.dtype.is_float() {
+        return Ok(());
+    }
+    Err(refuse(op, Kind::DType, format_args!("needs a float tensor, got {ty}")))
+}
+
+/// An axis counted from the end when negative.
+pub fn check_dim(op: &str, dim: i64, rank: usize) -> Result<usize> {
+    let r = rank.max(1) as i64;
+    if -r <= dim && dim < r {
+        return Ok(dim.rem_euclid(r) as usize);
+    }
+    Err(refuse(op, Kind::Argument, format_args!("dim {dim} is outside {}..{r} for a tensor of rank {rank}", -r)))
+}
+
+/// The shape in which shapes meet by NumPy's rule.
+pub fn broadcast_shapes(shapes: &[&Shape]) -> Result<Shape> {
+    let rank = shapes.iter().map(|s| s.rank()).max().unwrap_or(0);
+    let mut out: Shape = (0..rank).map(|_| Dim::Const(1)).collect();
+    for s in shapes {
+        for i in 0..s.rank() {
+            let at = rank - s.rank() + i;
+            match (out.dim(at), s.dim(i)) {
+                (a, b) if a == b || b.is_one() => {}
+                (a, b) if a.is_one() => out.set(at, b),
+                (a, b) => {
+                    let lhs = shapes.first().map(ToString::to_string).unwrap_or_default();
+                    let rhs = shapes.get(1).map(ToString::to_string).unwrap_or_default();
+                    return Err(Error::new(Kind::Shape, format!("shapes do not broadcast: lhs {lhs}, rhs {rhs}"))
+                        .hint(format!("dim {at}: {a} against {b}")));
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The type in which a call's tensors and numbers meet (PyTorch's rule): numbers count by their class only, and
+/// rank-0 tensors only against other rank-0 tensors of their class.
+pub fn promote(b: &Builder<'_>, args: &[Arg]) -> Option<DType> {
+    let mut dims: Option<DType> = None;
+    let mut scalars: Option<DType> = None;
+    let mut numbers: Option<Class> = None;
+    for a in args {
+        match a {
+            Arg::Value(v) => {
+                let slot = if b.rank(*v) == 0 { &mut scalars } else { &mut dims };
+                let d = b.dtype(*v);
+                *slot = Some(slot.map_or(d, |s| s.promote(d)));
+            }
+            Arg::Scalar(s) => numbers = numbers.max(Some(s.dtype().class())),
+            _ => {}
+        }
+    }
+    let base = match (dims, scalars) {
+        (Some(d), Some(s)) if s.class() > d.class() => s,
+        (Some(d), _) => d,
+        (None, Some(s)) => s,
+        (None, None) => return None,
+    };
+    Some(match numbers {
+        Some(c) if c > base.class() => match c {
+            Class::Bool => DType::Bool,
+            Class::Int => DType::I64,
+            Class::Float => DType::F32,
+            Class::Complex => DType::C64,
+        },
+        _ => base,
+    })
+}
+
+/// The dtype in which a run-time number stands beside a tensor of `dtype`: compute precision (contract S3).
+pub fn number_dtype(dtype: DType) -> DType {
+    use DType::*;
+    match dtype {
+        F16 | BF16 | F8E4M3 | F8E5M2 => F32,
+        other => other,
+    }
+}
+
+/// A call of a composite without promotion: tensors are operands in order, then run-time numbers (named in
+/// `runtime`) in the compute precision of the first float operand, and everything else is an attribute.
+pub fn record_direct(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> Result<Outs> {
+    let mut inputs: SmallVec<[ValueId; 4]> = SmallVec::new();
+    let mut attrs = Attrs::new();
+    let names = parameter_names(def.sig);
+    let float = args
+        .0
+        .iter()
+        .find_map(|a| if let Arg::Value(v) = a { Some(b.dtype(*v)).filter(|d| d.is_float()) } else { None });
+    for (i, a) in args.0.iter().enumerate() {
+        match a {
+            Arg::Value(v) => inputs.push(*v),
+            Arg::Values(vs) => inputs.extend_from_slice(vs),
+            Arg::Scalar(s) if names.get(i).is_some_and(|n| def.runtime.contains(n)) => {
+                let dtype = float.map_or(s.dtype(), number_dtype);
+                inputs.push(b.param(dtype, *s)?);
+            }
+            other => attrs.push(attr_of(other)),
+        }
+    }
+    b.composite(def, attrs, &inputs)
+}
+
+/// A static argument as an attribute.
+fn attr_of(a: &Arg) -> Attr {
+    match a {
+        Arg::Scalar(rtx_core::Scalar::Int(i)) => Attr::Int(*i),
+        Arg::Scalar(rtx_core::Scalar::Bool(x)) | Arg::Bool(x) => Attr::Bool(*x),
+        Arg::Scalar(rtx_core::Scalar::Float(x)) => Attr::Float(*x),
+        Arg::Ints(v) => Attr::Ints(v.clone()),
+        Arg::Dims(v) => Attr::Ints(v.iter().map(|d| d.bound() as i64).collect()),
+        Arg::DType(d) => Attr::DType(*d),
+        Arg::Str(s) => Attr::Str(s),
+        Arg::None | Arg::Value(_) | Arg::Values(_) => Attr::None,
+    }
+}
+
+/// The names of a signature's parameters, in order.
+pub fn parameter_names(sig: &'static str) -> SmallVec<[&'static str; 8]> {
+    let Some((inside, _)) = sig.split_once('(').and_then(|(_, rest)| rest.rsplit_once(") ->")) else {
+        return SmallVec::new();
+    };
+    split_top(inside)
+        .into_iter()
+        .filter(|p| *p != "*" && !p.is_empty())
+        .map(|p| p.split('=').next().unwrap_or(p).trim().rsplit(' ').next().unwrap_or(p))
+        .collect()
+}
+
+/// Splits at commas outside brackets.
+fn split_top(text: &'static str) -> Vec<&'static str> {
+    let (mut depth, mut from, mut out) = (0i32, 0, Vec::new());
+    for (i, c) in text.char_indices() {
+        match c {
+            '[' | '(' => depth += 1,
+            ']' | ')' => depth -= 1,
+            ',' if depth == 0 => {
+                out.push(text[from..i].trim());
+                from = i + 1;
+            }
+            _ => {}
+        }
+    }
+    out.push(text[from..].trim());
+    out
+}
