@@ -1,2 +1,62 @@
-//! Automation of the repository: `cargo xtask <command>`.
-fn main() {}
+//! Automation of the repository: `cargo xtask <command>`. Depends on nothing but the standard library.
+mod ci;
+mod new_op;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "cargo xtask <command>
+
+  ci                     everything that CI runs: format, clippy, tidy, tests, the main job
+  tidy                   the house rules that a program can check
+  codegen [--check]      derive the committed listings from the op table (--check: only compare)
+  goldens WHAT [--dir D] compare with PyTorch's answers: train gpt
+  bench [ARGS]           time training steps and kernels; prints ratios, --json FILE writes them
+  new-op NAME            add an op: one literal and one list line";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let rest = args.get(1..).unwrap_or_default();
+    let result = match args.first().map(String::as_str) {
+        Some("ci") => ci::run(),
+        Some("tidy") => tidy::run(),
+        Some("codegen") => conformance("codegen", rest),
+        Some("goldens") => conformance("goldens", rest),
+        Some("bench") => conformance("bench", rest),
+        Some("new-op") => new_op::run(rest),
+        Some("--help" | "-h" | "help") => {
+            println!("{HELP}");
+            Ok(())
+        }
+        Some(other) => Err(format!("unknown command `{other}`\n\n{HELP}")),
+        None => Err(HELP.to_owned()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What needs the op table runs in `rtx-conformance`.
+fn conformance(command: &str, rest: &[String]) -> Result<(), String> {
+    let mut args = vec!["run", "--quiet", "--release", "--package", "rtx-conformance", "--", command];
+    args.extend(rest.iter().map(String::as_str));
+    cargo(&args)
+}
+
+/// Runs cargo in the repository's root and fails with its command line.
+fn cargo(args: &[&str]) -> Result<(), String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let status = Command::new(cargo).args(args).current_dir(root()).status().map_err(|e| format!("cargo: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("failed: cargo {}", args.join(" "))) }
+}
+
+/// The repository's root.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
