@@ -1,1 +1,17 @@
-//! rtx-kernel-cpu
+//! Hand-written kernels for the CPU that claims in the compiler refer to by name.
+//!
+//! Each is tested bit for bit against a plain loop that says what it computes, on every instruction set and for one
+//! and two threads.
+#![allow(unsafe_code, reason = "kernels read and write raw device memory, with intrinsics")]
+
+mod gemm;
+mod simd;
+
+pub use gemm::{Gemm, SIZES as GEMM_SIZES};
+use rtx_hal::NativeKernel;
+use std::sync::Arc;
+
+/// Every kernel of this crate, for `CpuDevice::new`.
+pub fn natives() -> Vec<Arc<dyn NativeKernel>> {
+    vec![Arc::new(Gemm)]
+}

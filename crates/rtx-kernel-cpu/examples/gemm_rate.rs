@@ -1,0 +1,203 @@
+//! Prints GFLOP/s of gemm on the shapes of training, beside the fma rate of the same cores in the same run:
+//! `cargo run --release -p rtx-kernel-cpu --example gemm_rate`.
+#![allow(unsafe_code, reason = "launches take raw buffers, and the peak is measured with intrinsics")]
+
+use rtx_cpu::{CpuDevice, pool};
+use rtx_hal::{Block, Code, Device, ErrorSlot, KernelSource, Lang, Launch};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Rounds of one measurement; the median is printed.
+const ROUNDS: usize = 9;
+/// A round lasts at least this long.
+const ROUND_SECONDS: f64 = 0.02;
+
+/// `C[b, m, n] = A[b, m, k] · B[b, k, n]`, each operand row-major or transposed.
+struct Shape {
+    name: &'static str,
+    batch: i64,
+    m: i64,
+    n: i64,
+    k: i64,
+    a_transposed: bool,
+    b_transposed: bool,
+}
+
+const fn shape(name: &'static str, batch: i64, [m, n, k]: [i64; 3], layout: [bool; 2]) -> Shape {
+    Shape { name, batch, m, n, k, a_transposed: layout[0], b_transposed: layout[1] }
+}
+
+const NN: [bool; 2] = [false, false];
+const NT: [bool; 2] = [false, true];
+const TN: [bool; 2] = [true, false];
+
+const SHAPES: &[Shape] = &[
+    shape("Y = X Wt", 1, [3072, 512, 128], NT),
+    shape("dX = dY W", 1, [3072, 128, 512], NN),
+    shape("dW = dYt X", 1, [512, 128, 3072], TN),
+    shape("Y = X Wt, square", 1, [3072, 128, 128], NT),
+    shape("Y = X Wt, down", 1, [3072, 128, 512], NT),
+    shape("dW, down", 1, [128, 512, 3072], TN),
+    shape("dW, square", 1, [128, 128, 3072], TN),
+    shape("logits", 1, [3072, 16, 128], NT),
+    shape("scores", 512, [24, 24, 32], NT),
+    shape("weighted", 512, [24, 32, 24], NN),
+    shape("dK", 512, [24, 32, 24], TN),
+    shape("square", 1, [1024, 1024, 1024], NN),
+    shape("square Wt", 1, [1024, 1024, 1024], NT),
+    shape("large", 1, [2048, 2048, 2048], NN),
+    shape("gpt-2 up", 1, [512, 3072, 768], NT),
+    shape("row, Wt", 1, [1, 512, 128], NT),
+    shape("row, W", 1, [1, 512, 128], NN),
+    shape("long row, Wt", 1, [1, 4096, 4096], NT),
+    shape("long row, W", 1, [1, 4096, 4096], NN),
+];
+
+fn main() {
+    let cpu: Arc<dyn Device> = Arc::new(CpuDevice::new(rtx_kernel_cpu::natives()));
+    println!("{} threads, {}", pool::threads(), rtx_cpu::isa().name());
+    println!("{:<18} {:>5} {:>19}  {:>16} {:>16}", "f32", "batch", "m x n x k", "1 thread", "2 threads");
+    let peaks = [1, 2].map(|threads| with_threads(threads, || fma_peak(threads)));
+    println!("{:<44}  {:>9.1} GFLOP/s {:>8.1} GFLOP/s", "fma peak", peaks[0], peaks[1]);
+    let filter = std::env::args().nth(1).unwrap_or_default();
+    for s in SHAPES.iter().filter(|s| s.name.contains(&filter)) {
+        let product = Product::new(&cpu, s);
+        let rates = [1, 2].map(|threads| with_threads(threads, || product.gflops()));
+        let size = format!("{} x {} x {}", s.m, s.n, s.k);
+        let share = |i: usize| 100.0 * rates[i] / peaks[i];
+        println!(
+            "{:<18} {:>5} {:>19}  {:>8.1} ({:>3.0} %) {:>8.1} ({:>3.0} %)",
+            s.name,
+            s.batch,
+            size,
+            rates[0],
+            share(0),
+            rates[1],
+            share(1)
+        );
+    }
+}
+
+fn with_threads<R>(threads: usize, f: impl FnOnce() -> R) -> R {
+    pool::set_threads(threads);
+    let result = f();
+    pool::set_threads(0);
+    result
+}
+
+/// Median seconds of one call of `f`.
+fn seconds(mut f: impl FnMut()) -> f64 {
+    let mut time = |repeats: usize| {
+        let start = Instant::now();
+        (0..repeats).for_each(|_| f());
+        start.elapsed().as_secs_f64()
+    };
+    time(1);
+    let repeats = (ROUND_SECONDS / time(1).max(1e-7)).ceil() as usize;
+    let mut rounds: Vec<f64> = (0..ROUNDS).map(|_| time(repeats) / repeats as f64).collect();
+    rounds.sort_by(f64::total_cmp);
+    rounds[ROUNDS / 2]
+}
+
+struct Product {
+    cpu: Arc<dyn Device>,
+    code: Arc<dyn Code>,
+    blocks: [Block; 3],
+    sizes: Vec<i64>,
+    flops: f64,
+}
+
+impl Product {
+    fn new(cpu: &Arc<dyn Device>, s: &Shape) -> Self {
+        let source = KernelSource { name: s.name.into(), lang: Lang::Native, text: "gemm f32".into() };
+        let code = cpu.load(&source).expect("gemm is registered");
+        let block = |elements: i64| {
+            let values: Vec<u8> = (0..elements).flat_map(|i| ((i % 251) as f32 / 251.0 - 0.5).to_ne_bytes()).collect();
+            let block = Block::new(cpu, values.len()).expect("memory for the example");
+            // SAFETY: the block has room for the values.
+            unsafe { cpu.write(block.ptr(), &values) }.expect("the CPU writes");
+            block
+        };
+        let strides = |transposed: bool, rows: i64, columns: i64| {
+            let [row, column] = if transposed { [1, rows] } else { [columns, 1] };
+            [0, rows * columns, row, column]
+        };
+        let (a, b) = (strides(s.a_transposed, s.m, s.k), strides(s.b_transposed, s.k, s.n));
+        let sizes = [&[1, s.batch, s.m, s.n, s.k], &a[..], &b[..], &strides(false, s.m, s.n)].concat();
+        let blocks = [block(s.batch * s.m * s.k), block(s.batch * s.k * s.n), block(s.batch * s.m * s.n)];
+        let flops = 2.0 * (s.batch * s.m * s.n * s.k) as f64;
+        Self { cpu: cpu.clone(), code, blocks, sizes, flops }
+    }
+
+    fn gflops(&self) -> f64 {
+        let buffers = [0, 1, 2].map(|i| self.blocks[i].ptr());
+        let error = ErrorSlot::default();
+        let launch = Launch { buffers: &buffers, sizes: &self.sizes, error: &error };
+        // SAFETY: the blocks are as large as the sizes say.
+        let run = || unsafe { self.cpu.launch(&*self.code, &launch) }.expect("the CPU launches");
+        self.flops / seconds(run) * 1e-9
+    }
+}
+
+/// Steps of the loop that measures the peak.
+const PEAK_STEPS: usize = 200_000;
+
+/// GFLOP/s of nothing but fmas on registers.
+fn fma_peak(threads: usize) -> f64 {
+    let flops = std::sync::Mutex::new(0.0);
+    let time = seconds(|| {
+        pool::run(threads, &|_| {
+            let done = fmas();
+            *flops.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = done;
+        })
+    });
+    let each = *flops.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    threads as f64 * each / time * 1e-9
+}
+
+/// Runs the loop; how many operations that was.
+fn fmas() -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    match rtx_cpu::isa() {
+        // SAFETY: the machine has the instruction set.
+        rtx_cpu::Isa::Avx512 => return unsafe { fmas_avx512() },
+        // SAFETY: as above.
+        rtx_cpu::Isa::Avx2 => return unsafe { fmas_avx2() },
+        rtx_cpu::Isa::Scalar => (),
+    }
+    let mut x = [1f32; 8];
+    for _ in 0..PEAK_STEPS {
+        x = std::hint::black_box(x).map(|x| x.mul_add(0.999, 0.001));
+    }
+    (2 * 8 * PEAK_STEPS) as f64
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn fmas_avx512() -> f64 {
+    use std::arch::x86_64::*;
+    let mut x = [_mm512_set1_ps(1.0); 24];
+    let (by, plus) = (_mm512_set1_ps(0.999), _mm512_set1_ps(0.001));
+    for _ in 0..PEAK_STEPS / 24 {
+        for x in &mut x {
+            *x = _mm512_fmadd_ps(*x, by, plus);
+        }
+    }
+    std::hint::black_box(x);
+    (2 * 16 * 24 * (PEAK_STEPS / 24)) as f64
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn fmas_avx2() -> f64 {
+    use std::arch::x86_64::*;
+    let mut x = [_mm256_set1_ps(1.0); 12];
+    let (by, plus) = (_mm256_set1_ps(0.999), _mm256_set1_ps(0.001));
+    for _ in 0..PEAK_STEPS / 12 {
+        for x in &mut x {
+            *x = _mm256_fmadd_ps(*x, by, plus);
+        }
+    }
+    std::hint::black_box(x);
+    (2 * 8 * 12 * (PEAK_STEPS / 12)) as f64
+}

@@ -1,0 +1,92 @@
+//! Packing: a strip of A or B copied so that the register tile reads it from front to back.
+use crate::simd::{Number, Vector};
+
+/// A strip of `depth` steps of k, `count` elements wide, and where its packed form goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Strip<T> {
+    /// Element `j` of step `p` at `from + p·along + j·across`.
+    pub from: *const T,
+    pub along: isize,
+    pub across: isize,
+    pub depth: usize,
+    pub count: usize,
+    /// Packed: element `j` of step `p` at `to + p·width + j`; from `count` to `width` zeros.
+    pub width: usize,
+    /// Has room for `depth · width` elements and [`SLACK`] more.
+    pub to: *mut T,
+}
+
+/// Elements past the end of a packed strip that packing may overwrite: rows are stored whole vectors at a time, front
+/// to back, so that what one row spills the next one mends.
+pub(crate) const SLACK: usize = 16;
+
+/// A packing compiled for one instruction set.
+pub(crate) type PackFn<T> = unsafe fn(&Strip<T>);
+
+/// Packs a strip by the fastest way that its strides allow.
+///
+/// # Safety
+/// The pointers of `s` are good for what its fields say, and the machine has the vector's instruction set.
+#[inline(always)]
+pub(crate) unsafe fn pack<V: Vector>(s: &Strip<V::T>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if s.across == 1 {
+            pack_rows::<V>(s)
+        } else if s.along == 1 && (s.width.is_multiple_of(V::SQUARE) || s.width < V::SQUARE) {
+            pack_squares::<V>(s)
+        } else {
+            pack_elements(s, 0)
+        }
+    }
+}
+
+/// Steps lie in memory as rows: copy them.
+#[inline(always)]
+unsafe fn pack_rows<V: Vector>(s: &Strip<V::T>) {
+    let full = s.count / V::LANES * V::LANES;
+    for p in 0..s.depth {
+        let (from, to) = (s.from.wrapping_offset(p as isize * s.along), s.to.wrapping_add(p * s.width));
+        // SAFETY: `count` elements are readable; a store past `width` lies in the next row or in the slack.
+        unsafe {
+            for j in (0..full).step_by(V::LANES) {
+                V::load(from.add(j)).store(to.add(j));
+            }
+            for j in (full..s.width).step_by(V::LANES) {
+                let left = s.count.saturating_sub(j);
+                V::load_part(from.wrapping_add(j), left).store(to.add(j));
+            }
+        }
+    }
+}
+
+/// Steps lie in memory as columns: transpose squares, steps ascending.
+#[inline(always)]
+unsafe fn pack_squares<V: Vector>(s: &Strip<V::T>) {
+    let squares = s.depth / V::SQUARE * V::SQUARE;
+    for p in (0..squares).step_by(V::SQUARE) {
+        for j in (0..s.width).step_by(V::SQUARE) {
+            let rows = s.count.saturating_sub(j).min(V::SQUARE);
+            let from = s.from.wrapping_add(p).wrapping_offset(j as isize * s.across);
+            // SAFETY: `rows` rows of a square are readable; what is written past `width` lies in the next row, whose
+            // own square follows, or in the slack.
+            unsafe { V::transpose(from, s.across, rows, s.to.add(p * s.width + j), s.width) }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { pack_elements(s, squares) }
+}
+
+/// Any strides, element by element, from step `first` on.
+#[inline(always)]
+unsafe fn pack_elements<T: Number>(s: &Strip<T>, first: usize) {
+    for p in first..s.depth {
+        for j in 0..s.width {
+            // SAFETY: elements below `count` are readable, those below `width` writable.
+            unsafe {
+                let from = s.from.wrapping_offset(p as isize * s.along + j as isize * s.across);
+                s.to.add(p * s.width + j).write(if j < s.count { from.read() } else { T::ZERO });
+            }
+        }
+    }
+}
