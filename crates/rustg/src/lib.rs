@@ -5,7 +5,10 @@
 //! tensors, no devices, and no op by name.
 #![allow(unsafe_code, reason = "the tile VM reads and writes kernel arguments through pointers")]
 
+mod isa;
+pub mod math;
 mod nest;
 
+pub use isa::Isa;
 pub use nest::{Axis, AxisId, BufferDecl, BufferId, Id, Indexed, Instr, Nest, Size, Store, View};
 pub use rtx_core::{Arith, Comparison, Extremum, Fold, Function};
