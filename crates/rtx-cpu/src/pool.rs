@@ -3,7 +3,7 @@ use crate::rounding::with_default_rounding;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ fn default_threads() -> usize {
 }
 
 /// Runs `f(0)`, …, `f(parts - 1)`, each once, and returns when all are done. Each thread takes one run of neighbours;
-/// the caller is one of the threads. A call from inside a job, or while another thread's job runs, does all parts in
+/// the caller is one of the threads, and takes over the run of a thread that does not come in time. A call from inside a job, or while another thread's job runs, does all parts in
 /// the calling thread.
 ///
 /// # Panics
@@ -86,7 +86,7 @@ struct Shared {
     /// The first panic among them.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
-// SAFETY: `job` is written by the one caller that holds `Pool::busy`, before the tickets that let workers read it.
+// SAFETY: `job` is written by the one caller that holds `Pool::busy`, before the offers that let workers read it.
 unsafe impl Sync for Shared {}
 // SAFETY: the pointer inside is only followed while the caller waits.
 unsafe impl Send for Shared {}
@@ -107,9 +107,17 @@ struct Worker {
 /// Where a worker waits for work.
 #[derive(Default)]
 struct Door {
-    /// Counts the jobs given to this worker.
-    ticket: AtomicU64,
+    /// Is there a share of the job that nobody has taken yet? The worker takes it, or the caller does when it is
+    /// done with its own and the worker has not come.
+    offered: AtomicBool,
     parked: AtomicBool,
+}
+
+impl Door {
+    /// Takes the share, if it is there.
+    fn take(&self) -> bool {
+        self.offered.compare_exchange(true, false, AcqRel, Relaxed).is_ok()
+    }
 }
 
 /// Ends the caller's hold on the pool, also when a part panics.
@@ -136,8 +144,16 @@ impl Pool {
         // SAFETY: no worker reads the job now: the last one to do so left `left` at 0, and `busy` keeps callers out.
         unsafe { *self.shared.job.get() = Some(Job { f: f_static, width, parts }) };
         self.shared.left.store(width - 1, Relaxed);
-        workers[..width - 1].iter().for_each(Worker::wake);
-        let own = catch_unwind(AssertUnwindSafe(|| share(0, width, parts).for_each(f)));
+        let helpers = &workers[..width - 1];
+        helpers.iter().for_each(Worker::offer);
+        let own = catch_unwind(AssertUnwindSafe(|| {
+            share(0, width, parts).for_each(f);
+            // A worker whose processor is busy elsewhere may come late: do its share rather than wait for it.
+            helpers.iter().enumerate().filter(|(_, worker)| worker.door.take()).for_each(|(i, _)| {
+                let _done = Counted(&self.shared.left);
+                share(i + 1, width, parts).for_each(f);
+            });
+        }));
         self.wait();
         let theirs = self.shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(workers);
@@ -170,22 +186,33 @@ impl Pool {
     }
 }
 
+/// Counts a share as done, also when it panics.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Release);
+    }
+}
+
 impl Worker {
-    fn wake(&self) {
-        self.door.ticket.fetch_add(1, SeqCst);
+    fn offer(&self) {
+        self.door.offered.store(true, SeqCst);
         if self.door.parked.load(SeqCst) {
             self.thread.unpark();
         }
     }
 }
 
-/// A worker's life: wait for a ticket, do its share, say so.
+/// A worker's life: wait for a share, do it, say so.
 fn work(index: usize, door: &Door, shared: &Shared) {
-    let mut seen = 0;
     loop {
-        wait_for_ticket(door, seen);
-        seen += 1;
-        // SAFETY: the ticket was given after the job was written, and the caller waits for `left` before it goes on.
+        wait_for_offer(door);
+        if !door.take() {
+            continue;
+        }
+        let _done = Counted(&shared.left);
+        // SAFETY: the offer came after the job was written, and the caller waits for `left` before it goes on.
         let Some(job) = (unsafe { *shared.job.get() }) else { continue };
         // SAFETY: as above: the closure lives until this worker has counted itself out.
         let f = unsafe { &*job.f };
@@ -193,27 +220,26 @@ fn work(index: usize, door: &Door, shared: &Shared) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
             shared.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
         }
-        shared.left.fetch_sub(1, Release);
     }
 }
 
-fn wait_for_ticket(door: &Door, seen: u64) {
-    if spin_for_ticket(door, seen) {
+fn wait_for_offer(door: &Door) {
+    if spin_for_offer(door) {
         return;
     }
     door.parked.store(true, SeqCst);
-    while door.ticket.load(SeqCst) == seen {
+    while !door.offered.load(SeqCst) {
         std::thread::park();
     }
     door.parked.store(false, SeqCst);
 }
 
-/// Spins for [`SPIN`]; says whether a ticket came.
-fn spin_for_ticket(door: &Door, seen: u64) -> bool {
+/// Spins for [`SPIN`]; says whether an offer came.
+fn spin_for_offer(door: &Door) -> bool {
     let start = Instant::now();
     while start.elapsed() < SPIN {
         for _ in 0..32 {
-            if door.ticket.load(Acquire) != seen {
+            if door.offered.load(Acquire) {
                 return true;
             }
             std::hint::spin_loop();
