@@ -206,13 +206,29 @@ pub enum Stability {
 
 /// A call that tests make: tensors drawn from a domain, other arguments as given.
 pub struct Sample {
-    /// Arguments in order of the signature, in a small text: `f32[2,3] in -2..2`, `i64[4] in 0..5`, `bool[2]`,
-    /// `0.1`, `-1`, `[0,1]`, `true`, `none`.
+    /// Arguments in order of the signature, in a small text: `f32[2,3] in -2..2` (drawn from an interval; integers
+    /// from `0..5` without the end), `bool[2]`, `f32[3] = 1 -0 nan` (these elements), `[f32[2], f32[3]]` (a list of
+    /// tensors), `0.1`, `-1`, `[0, 1]`, `true`, `"add"`, `f64` (an element type), `none`.
     pub args: &'static str,
     /// Relative tolerance against the oracle in units of f32's epsilon; 0 means exact.
     pub ulps: u32,
     /// Is the gradient compared with finite differences?
     pub grad: bool,
+}
+
+impl Sample {
+    /// Compared within `ulps`; the gradient is compared with finite differences.
+    pub const fn grad(args: &'static str, ulps: u32) -> Sample {
+        Sample { args, ulps, grad: true }
+    }
+    /// Compared within `ulps`; not differentiated.
+    pub const fn of(args: &'static str, ulps: u32) -> Sample {
+        Sample { args, ulps, grad: false }
+    }
+    /// Compared bit by bit; not differentiated.
+    pub const fn exact(args: &'static str) -> Sample {
+        Sample { args, ulps: 0, grad: false }
+    }
 }
 
 /// A call that is refused.
@@ -221,6 +237,13 @@ pub struct Refusal {
     pub args: &'static str,
     /// The whole message.
     pub message: &'static str,
+}
+
+impl Refusal {
+    /// A call and its whole message.
+    pub const fn of(args: &'static str, message: &'static str) -> Refusal {
+        Refusal { args, message }
+    }
 }
 
 /// An argument of a call, already in the order of the signature with defaults filled in.

@@ -5,15 +5,17 @@
 
 mod builder;
 mod def;
+mod gradient;
 mod graph;
 mod op;
 pub mod prims;
+pub mod record;
 pub mod rules;
 
 pub use builder::{Builder, Term};
 pub use def::{
     Amp, Arg, Batch, Body, Bound, Effects, Grad, GradCx, Grads, Infer, Jvp, Numerics, OpDef, Outs, Refusal, Sample,
-    Saves, Stability, Types,
+    Saves, Stability, Types, attrs,
 };
 pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
 pub use op::{Attr, Attrs, Op, Prim, ScatterOp};

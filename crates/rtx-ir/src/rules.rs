@@ -54,6 +54,15 @@ pub fn check_dim(op: &str, dim: i64, rank: usize) -> Result<usize> {
 
 /// The shape in which shapes meet by NumPy's rule.
 pub fn broadcast_shapes(shapes: &[&Shape]) -> Result<Shape> {
+    meet_shapes("", shapes)
+}
+
+/// The shape in which the operands of `op` meet, or a refusal in its name.
+pub fn broadcast_for(op: &str, shapes: &[&Shape]) -> Result<Shape> {
+    meet_shapes(&format!("{op}: "), shapes)
+}
+
+fn meet_shapes(prefix: &str, shapes: &[&Shape]) -> Result<Shape> {
     let rank = shapes.iter().map(|s| s.rank()).max().unwrap_or(0);
     let mut out: Shape = (0..rank).map(|_| Dim::Const(1)).collect();
     for s in shapes {
@@ -63,15 +72,21 @@ pub fn broadcast_shapes(shapes: &[&Shape]) -> Result<Shape> {
                 (a, b) if a == b || b.is_one() => {}
                 (a, b) if a.is_one() => out.set(at, b),
                 (a, b) => {
-                    let lhs = shapes.first().map(ToString::to_string).unwrap_or_default();
-                    let rhs = shapes.get(1).map(ToString::to_string).unwrap_or_default();
-                    return Err(Error::new(Kind::Shape, format!("shapes do not broadcast: lhs {lhs}, rhs {rhs}"))
-                        .hint(format!("dim {at}: {a} against {b}")));
+                    let message = format!("{prefix}shapes do not broadcast: {}", show_sides(shapes));
+                    return Err(Error::new(Kind::Shape, message).hint(format!("dim {at}: {a} against {b}")));
                 }
             }
         }
     }
     Ok(out)
+}
+
+/// `lhs [2, 3], rhs [4]` for two, the bare shapes for more.
+fn show_sides(shapes: &[&Shape]) -> String {
+    match shapes {
+        [l, r] => format!("lhs {l}, rhs {r}"),
+        more => more.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// The type in which a call's tensors and numbers meet (PyTorch's rule): numbers count by their class only, and

@@ -1,5 +1,8 @@
 //! Computed addresses: gather and scatter.
-use crate::{Op, OpDef, Prim, Type, Types, rules};
+use crate::{
+    Bound, Builder, Grad, GradCx, Grads, Op, OpDef, Outs, Prim, Sample, Saves, ScatterOp, Stability, Type, Types,
+    ValueId, record, rules,
+};
 use rtx_core::{DType, Kind, Result, Shape};
 use smallvec::smallvec;
 
@@ -33,10 +36,163 @@ fn infer_scatter(op: &Op, inputs: &[&Type]) -> Result<Types> {
     }
 }
 
-pub(super) static GATHER: OpDef =
-    OpDef { sig: "take_along(Tensor self, Tensor index, int dim) -> Tensor", infer: infer_gather, ..OpDef::DEFAULT };
+fn gather(b: &mut Builder<'_>, def: &OpDef, a: &Bound) -> Result<Outs> {
+    let (x, index) = (record::tensor(def, a, 0)?, record::tensor(def, a, 1)?);
+    let axis = record::dim(b, def, a, 2, x)?;
+    Ok(smallvec![b.prim(Prim::Gather { axis }, &[x, index])?])
+}
+fn scatter(b: &mut Builder<'_>, def: &OpDef, a: &Bound) -> Result<Outs> {
+    let operands = [record::tensor(def, a, 0)?, record::tensor(def, a, 1)?, record::tensor(def, a, 2)?];
+    let axis = record::dim(b, def, a, 3, operands[0])?;
+    let word = record::word(def, a, 4)?;
+    let Some(op) = ScatterOp::ALL.into_iter().find(|o| o.name() == word) else {
+        let what = format_args!("reduce takes set, add, mul, min or max, got {word:?}");
+        return Err(rules::refuse(def.name(), Kind::Argument, what));
+    };
+    Ok(smallvec![b.prim(Prim::Scatter { axis, op }, &operands)?])
+}
+
+/// Where a scatter writes, for the parts of its gradient.
+struct Places {
+    axis: usize,
+    index: ValueId,
+}
+impl Places {
+    fn gather(&self, b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
+        b.prim(Prim::Gather { axis: self.axis }, &[x, self.index])
+    }
+    fn scatter(&self, b: &mut Builder<'_>, op: ScatterOp, x: ValueId, updates: ValueId) -> Result<ValueId> {
+        b.prim(Prim::Scatter { axis: self.axis, op }, &[x, self.index, updates])
+    }
+    /// Of the updates of one element only the last one counts: true where it is this one.
+    fn winners(&self, b: &mut Builder<'_>, x: &Shape, updates: &Shape) -> Result<ValueId> {
+        let shape = b.shape(self.index);
+        let count = b.prim(Prim::Iota { shape: Shape::from([shape.numel()]), axis: 0 }, &[])?;
+        let own = b.reshape(count, &shape)?;
+        let none = b.zeros(DType::I64, &Shape::from_iter([x.dim(self.axis)]))?;
+        let last = b.prim(Prim::Scatter { axis: 0, op: ScatterOp::Set }, &[none, self.index, own])?;
+        let last = b.prim(Prim::Gather { axis: 0 }, &[last, self.index])?;
+        let wins = b.eq(last, own)?;
+        let mut aligned = shape;
+        (self.axis + 1..x.rank()).for_each(|_| aligned.push(1));
+        let wins = b.reshape(wins, &aligned)?;
+        b.expand(wins, updates)
+    }
+}
+
+fn grad_scatter(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
+    let Some(&Prim::Scatter { axis, op }) = cx.op.prim() else {
+        return Err(rules::refuse(cx.op.name(), Kind::Internal, "not a scatter"));
+    };
+    let at = Places { axis, index: cx.inputs[1] };
+    match op {
+        ScatterOp::Set => grad_set(b, cx, &at),
+        ScatterOp::Add => cx.each(|i| if i == 0 { Ok(cx.ct()) } else { at.gather(b, cx.ct()) }),
+        ScatterOp::Mul => grad_mul(b, cx, &at),
+        ScatterOp::Min | ScatterOp::Max => grad_extremum(b, cx, &at),
+    }
+}
+fn grad_set(b: &mut Builder<'_>, cx: &GradCx<'_>, at: &Places) -> Result<Grads> {
+    let (x, updates) = (b.shape(cx.inputs[0]), b.shape(cx.inputs[2]));
+    cx.each(|i| {
+        if i == 0 {
+            let zeros = b.zeros_like(cx.inputs[2])?;
+            return at.scatter(b, ScatterOp::Set, cx.ct(), zeros);
+        }
+        let g = at.gather(b, cx.ct())?;
+        let wins = at.winners(b, &x, &updates)?;
+        b.select(wins, g, 0.0)
+    })
+}
+/// Each factor's slope is the product of the others: of those that are not zero, divided by itself, and nothing
+/// where another one is zero.
+fn grad_mul(b: &mut Builder<'_>, cx: &GradCx<'_>, at: &Places) -> Result<Grads> {
+    let (x, updates) = (cx.inputs[0], cx.inputs[2]);
+    cx.each(|i| {
+        if i == 0 {
+            let dtype = b.dtype(x);
+            let ones = b.full(dtype, &b.shape(x), 1i64)?;
+            let factor = at.scatter(b, ScatterOp::Mul, ones, updates)?;
+            return b.mul(cx.ct(), factor);
+        }
+        let is_zero = b.eq(updates, 0.0)?;
+        let nonzero = b.select(is_zero, 1.0, updates)?;
+        let product = at.scatter(b, ScatterOp::Mul, x, nonzero)?;
+        let zero = b.cast(is_zero, b.dtype(x))?;
+        let none = b.zeros_like(x)?;
+        let zeros = at.scatter(b, ScatterOp::Add, none, zero)?;
+        let g = b.mul(cx.ct(), product)?;
+        let (g, zeros) = (at.gather(b, g)?, at.gather(b, zeros)?);
+        let slope = b.div(g, nonzero)?;
+        let alone = b.eq(zeros, zero)?;
+        b.select(alone, slope, 0.0)
+    })
+}
+/// Those that equal the result share its cotangent.
+fn grad_extremum(b: &mut Builder<'_>, cx: &GradCx<'_>, at: &Places) -> Result<Grads> {
+    let (x, updates, y) = (cx.inputs[0], cx.inputs[2], cx.outputs[0]);
+    let dtype = b.dtype(x);
+    let there = at.gather(b, y)?;
+    let (old, new) = (b.eq(x, y)?, b.eq(updates, there)?);
+    let (old, new) = (b.cast(old, dtype)?, b.cast(new, dtype)?);
+    let count = at.scatter(b, ScatterOp::Add, old, new)?;
+    let share = b.div(cx.ct(), count)?;
+    cx.each(|i| {
+        if i == 0 {
+            return b.mul(old, share);
+        }
+        let share = at.gather(b, share)?;
+        b.mul(new, share)
+    })
+}
+
+pub(super) static GATHER: OpDef = OpDef {
+    sig: "take_along(Tensor self, Tensor index, int dim) -> Tensor",
+    doc: "`out[a.., i.., b..] = self[a.., index[i..], b..]`; an index outside the dim is an error when it runs.",
+    record: |b, def, a| gather(b, def, a),
+    infer: infer_gather,
+    grad: Grad::Rule(|b, cx| {
+        let Some(&Prim::Gather { axis }) = cx.op.prim() else {
+            return Err(rules::refuse(cx.op.name(), Kind::Internal, "not a gather"));
+        };
+        let at = Places { axis, index: cx.inputs[1] };
+        cx.each(|_| {
+            let zeros = b.zeros_like(cx.inputs[0])?;
+            at.scatter(b, ScatterOp::Add, zeros, cx.ct())
+        })
+    }),
+    saves: Saves::Only { inputs: &[1], outputs: &[] },
+    stability: Stability::Stable,
+    samples: &[
+        Sample::grad("f32[5,3], i64[2,2] in 0..5, 0", 0),
+        Sample::grad("f32[2,5], i64[] in 0..5, 1", 0),
+        Sample::exact("i64[4] in 0..9, i64[7] in 0..4, 0"),
+        Sample::exact("f32[4,2], i64[0] in 0..4, 0"),
+    ],
+    ..OpDef::DEFAULT
+};
 pub(super) static SCATTER: OpDef = OpDef {
     sig: "scatter_along(Tensor self, Tensor index, Tensor src, int dim, str reduce) -> Tensor",
+    doc: "`self` with `src` combined into it where `take_along` with the same index would read, in ascending order \
+          of the position in `src`.",
+    record: |b, def, a| scatter(b, def, a),
     infer: infer_scatter,
+    grad: Grad::Rule(grad_scatter),
+    saves: Saves::Only { inputs: &[0, 1, 2], outputs: &[0] },
+    stability: Stability::Stable,
+    samples: &[
+        Sample::grad("f32[5,3], i64[4] in 0..5, f32[4,3], 0, \"add\"", 0),
+        Sample::grad("f32[2,5], i64[2,2] in 0..5, f32[2,2,2], 1, \"set\"", 0),
+        Sample::grad("f32[3], i64[4] in 0..3, f32[4] in 1..2, 0, \"mul\"", 0),
+        Sample::grad("f32[2] in 1..2, i64[4] = 0 0 1 1, f32[4] = 0 3 2 1, 0, \"mul\"", 0),
+        Sample::grad("f32[3], i64[4] in 0..3, f32[4], 0, \"max\"", 0),
+        Sample::grad("f32[3] = 1 2 0, i64[4] = 0 0 1 2, f32[4] = 1 1 0 0, 0, \"min\"", 0),
+        Sample::exact("i64[3] in 0..9, i64[6] in 0..3, i64[6] in 0..9, 0, \"add\""),
+        Sample::exact("f32[3], i64[0] in 0..3, f32[0], 0, \"add\""),
+    ],
+    refuses: &[crate::Refusal::of(
+        "f32[3], i64[1] in 0..3, f32[1], 0, \"sum\"",
+        "scatter_along: reduce takes set, add, mul, min or max, got \"sum\"",
+    )],
     ..OpDef::DEFAULT
 };
