@@ -63,6 +63,8 @@ pub unsafe trait Vector: Copy {
     unsafe fn fma(self, by: Self, plus: Self) -> Self;
     /// `self + other` in each lane.
     unsafe fn plus(self, other: Self) -> Self;
+    /// The sum of the lanes by halves: lane l with l + LANES / 2, and so on.
+    unsafe fn sum_halves(self) -> Self::T;
     /// Reads a square of `rows` rows (at most [`Vector::SQUARE`]; missing rows are zero), `from_row` apart, and writes
     /// its transpose, rows `to_row` apart and in ascending order.
     unsafe fn transpose(from: *const Self::T, from_row: isize, rows: usize, to: *mut Self::T, to_row: usize);
@@ -114,6 +116,11 @@ unsafe impl<T: Number> Vector for Scalars<T> {
     #[inline(always)]
     unsafe fn plus(self, other: Self) -> Self {
         Self(std::array::from_fn(|l| self.0[l].plus(other.0[l])))
+    }
+    #[inline(always)]
+    unsafe fn sum_halves(self) -> T {
+        let [a, b, c, d] = self.0;
+        a.plus(c).plus(b.plus(d))
     }
     #[inline(always)]
     unsafe fn transpose(from: *const T, from_row: isize, rows: usize, to: *mut T, to_row: usize) {
@@ -205,6 +212,11 @@ mod x86 {
             unsafe { _mm512_mask_storeu_ps(to, low_bits(n) as __mmask16, self.0) }
         }
         #[inline(always)]
+        unsafe fn sum_halves(self) -> f32 {
+            // SAFETY: register arithmetic.
+            unsafe { sum_f32x8(_mm256_add_ps(_mm512_castps512_ps256(self.0), _mm512_extractf32x8_ps::<1>(self.0))) }
+        }
+        #[inline(always)]
         unsafe fn transpose(from: *const f32, from_row: isize, rows: usize, to: *mut f32, to_row: usize) {
             // SAFETY: the caller's promise.
             unsafe { transpose_8x8(from, from_row, rows, to, to_row) }
@@ -234,6 +246,11 @@ mod x86 {
         unsafe fn store_part(self, to: *mut f64, n: usize) {
             // SAFETY: masked lanes are not written.
             unsafe { _mm512_mask_storeu_pd(to, low_bits(n) as __mmask8, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn sum_halves(self) -> f64 {
+            // SAFETY: register arithmetic.
+            unsafe { sum_f64x4(_mm256_add_pd(_mm512_castpd512_pd256(self.0), _mm512_extractf64x4_pd::<1>(self.0))) }
         }
         #[inline(always)]
         unsafe fn transpose(from: *const f64, from_row: isize, rows: usize, to: *mut f64, to_row: usize) {
@@ -267,6 +284,11 @@ mod x86 {
             unsafe { _mm256_maskstore_ps(to, lanes_below_32(n), self.0) }
         }
         #[inline(always)]
+        unsafe fn sum_halves(self) -> f32 {
+            // SAFETY: register arithmetic.
+            unsafe { sum_f32x8(self.0) }
+        }
+        #[inline(always)]
         unsafe fn transpose(from: *const f32, from_row: isize, rows: usize, to: *mut f32, to_row: usize) {
             // SAFETY: the caller's promise.
             unsafe { transpose_8x8(from, from_row, rows, to, to_row) }
@@ -298,9 +320,33 @@ mod x86 {
             unsafe { _mm256_maskstore_pd(to, lanes_below_64(n), self.0) }
         }
         #[inline(always)]
+        unsafe fn sum_halves(self) -> f64 {
+            // SAFETY: register arithmetic.
+            unsafe { sum_f64x4(self.0) }
+        }
+        #[inline(always)]
         unsafe fn transpose(from: *const f64, from_row: isize, rows: usize, to: *mut f64, to_row: usize) {
             // SAFETY: the caller's promise.
             unsafe { transpose_4x4(from, from_row, rows, to, to_row) }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sum_f32x8(x: __m256) -> f32 {
+        // SAFETY: register arithmetic.
+        unsafe {
+            let four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sum_f64x4(x: __m256d) -> f64 {
+        // SAFETY: register arithmetic.
+        unsafe {
+            let two = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
+            _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))
         }
     }
 

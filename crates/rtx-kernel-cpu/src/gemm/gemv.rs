@@ -12,6 +12,12 @@ pub(crate) const LANES: usize = 16;
 pub(crate) const BLOCK: usize = 4096;
 /// Dot products that are computed together where rows of k lie in memory one after the other.
 const TOGETHER: usize = 4;
+/// Lanes that one pass over a block of columns sums.
+const PASS: usize = 4;
+/// Vectors of columns that are summed together.
+const WIDE: usize = 4;
+/// How far ahead of a row of columns another is asked for.
+const AHEAD_ROWS: isize = 16;
 /// How far ahead of a dot product its row is asked for.
 const AHEAD_BYTES: usize = 768;
 
@@ -36,16 +42,17 @@ pub(crate) struct Gemv<T> {
 /// A gemv compiled for one instruction set.
 pub(crate) type GemvFn<T> = unsafe fn(&Gemv<T>);
 
-/// Computes the outputs by the fastest way that the strides allow; every way gives the same bits.
+/// Computes the outputs by the fastest way that the strides allow; every way gives the same bits. ROW vectors hold
+/// the lanes of the tree.
 ///
 /// # Safety
 /// The pointers of `g` are good for what its fields say, and the machine has the vector's instruction set.
 #[inline(always)]
-pub(crate) unsafe fn gemv<V: Vector>(g: &Gemv<V::T>) {
+pub(crate) unsafe fn gemv<V: Vector, const ROW: usize>(g: &Gemv<V::T>) {
     // SAFETY: the caller's promise.
     unsafe {
         if g.w_k == 1 {
-            gemv_dots::<V>(g)
+            gemv_dots::<V, ROW>(g)
         } else if g.w_n == 1 {
             gemv_columns::<V>(g)
         } else {
@@ -56,16 +63,16 @@ pub(crate) unsafe fn gemv<V: Vector>(g: &Gemv<V::T>) {
 
 /// k is contiguous: lanes of the tree are lanes of vectors.
 #[inline(always)]
-unsafe fn gemv_dots<V: Vector>(g: &Gemv<V::T>) {
+unsafe fn gemv_dots<V: Vector, const ROW: usize>(g: &Gemv<V::T>) {
     let mut j = 0;
     // SAFETY: the caller's promise; `j` and the `TOGETHER - 1` after it stay below `n`.
     unsafe {
         while j + TOGETHER <= g.n {
-            dots::<V, TOGETHER>(g, j);
+            dots::<V, ROW, TOGETHER>(g, j);
             j += TOGETHER;
         }
         while j < g.n {
-            dots::<V, 1>(g, j);
+            dots::<V, ROW, 1>(g, j);
             j += 1;
         }
     }
@@ -73,92 +80,193 @@ unsafe fn gemv_dots<V: Vector>(g: &Gemv<V::T>) {
 
 /// Outputs `j .. j + R`.
 #[inline(always)]
-unsafe fn dots<V: Vector, const R: usize>(g: &Gemv<V::T>, j: usize) {
-    let mut sums = [Pairwise::<V::T>::new(); R];
-    for k0 in blocks(g.k) {
-        let depth = BLOCK.min(g.k - k0);
-        let row = |r: usize| g.w.wrapping_offset((j + r) as isize * g.w_n).wrapping_add(k0);
-        // SAFETY: `depth` elements from `k0` are readable in `x` and in each row.
-        let lanes = unsafe { lanes_of_block::<V, R>(g.x.add(k0), std::array::from_fn(row), depth) };
-        for r in 0..R {
-            sums[r].push(combine_lanes(lanes[r]), Number::plus);
+unsafe fn dots<V: Vector, const ROW: usize, const R: usize>(g: &Gemv<V::T>, j: usize) {
+    let y = if g.k <= BLOCK {
+        // SAFETY: the caller's promise.
+        unsafe { block_of_dots::<V, ROW, R>(g, j, 0) }
+    } else {
+        let mut sums: [Pairwise<V::T>; R] = std::array::from_fn(|_| Pairwise::new());
+        for k0 in (0..g.k).step_by(BLOCK) {
+            // SAFETY: the caller's promise.
+            let sum = unsafe { block_of_dots::<V, ROW, R>(g, j, k0) };
+            for r in 0..R {
+                sums[r].push(sum[r], Number::plus);
+            }
         }
-    }
+        std::array::from_fn(|r| sums[r].total(Number::plus).unwrap_or(V::T::ZERO))
+    };
     for r in 0..R {
         // SAFETY: output `j + r` is below `n`.
-        unsafe { g.y.offset((j + r) as isize * g.y_n).write(sums[r].total(Number::plus).unwrap_or(V::T::ZERO)) }
+        unsafe { g.y.offset((j + r) as isize * g.y_n).write(y[r]) }
     }
 }
 
-/// The lanes of R rows after one block. Vectors per row: 16 / LANES, never more than [`LANES`].
+/// Sums over the block of k from `k0` of the rows `j .. j + R`. A row's lanes take ROW vectors.
 #[inline(always)]
-unsafe fn lanes_of_block<V: Vector, const R: usize>(
-    x: *const V::T,
-    rows: [*const V::T; R],
-    depth: usize,
-) -> [[V::T; LANES]; R] {
-    const { assert!(LANES.is_multiple_of(V::LANES)) };
-    let mut out = [[V::T::ZERO; LANES]; R];
+unsafe fn block_of_dots<V: Vector, const ROW: usize, const R: usize>(g: &Gemv<V::T>, j: usize, k0: usize) -> [V::T; R] {
+    const { assert!(ROW * V::LANES == LANES) };
+    let (x, depth) = (g.x.wrapping_add(k0), BLOCK.min(g.k - k0));
+    let mut rows = [g.w; R];
+    for r in 0..R {
+        rows[r] = g.w.wrapping_offset((j + r) as isize * g.w_n).wrapping_add(k0);
+    }
     let whole = depth / LANES * LANES;
-    // SAFETY: every load and store lies below `depth` or in `out`.
+    // SAFETY: every load and store lies below `depth`.
     unsafe {
-        let mut acc = [[V::zero(); LANES]; R];
+        let mut acc = [[V::zero(); ROW]; R];
         for k in (0..whole).step_by(LANES) {
             for r in 0..R {
                 prefetch(rows[r].wrapping_add(k + AHEAD_BYTES / size_of::<V::T>()));
             }
-            for v in 0..LANES / V::LANES {
+            for v in 0..ROW {
                 let xs = V::load(x.add(k + v * V::LANES));
                 for r in 0..R {
                     acc[r][v] = xs.fma(V::load(rows[r].add(k + v * V::LANES)), acc[r][v]);
                 }
             }
         }
+        let left = depth - whole;
+        if left > 0 {
+            let x = x.add(whole);
+            let mut sums = [V::T::ZERO; R];
+            for r in 0..R {
+                sums[r] = sum_with_rest::<V, ROW>(&acc[r], x, rows[r].add(whole), left);
+            }
+            return sums;
+        }
+        let mut half = ROW / 2;
+        while half > 0 {
+            for r in 0..R {
+                for v in 0..half {
+                    acc[r][v] = acc[r][v].plus(acc[r][v + half]);
+                }
+            }
+            half /= 2;
+        }
+        let mut sums = [V::T::ZERO; R];
         for r in 0..R {
-            for v in 0..LANES / V::LANES {
-                acc[r][v].store(out[r].as_mut_ptr().add(v * V::LANES));
-            }
-            for l in 0..depth - whole {
-                out[r][l] = x.add(whole + l).read().fma(rows[r].add(whole + l).read(), out[r][l]);
-            }
+            sums[r] = acc[r][0].sum_halves();
+        }
+        sums
+    }
+}
+
+/// The sum of one row's lanes after `left` more elements.
+#[inline(always)]
+unsafe fn sum_with_rest<V: Vector, const ROW: usize>(
+    acc: &[V; ROW],
+    x: *const V::T,
+    row: *const V::T,
+    left: usize,
+) -> V::T {
+    let mut lanes = [V::T::ZERO; LANES];
+    // SAFETY: the caller's promise: `left` elements, fewer than there are lanes.
+    unsafe {
+        for v in 0..ROW {
+            acc[v].store(lanes.as_mut_ptr().add(v * V::LANES));
+        }
+        for l in 0..left {
+            lanes[l] = x.add(l).read().fma(row.add(l).read(), lanes[l]);
         }
     }
-    out
+    combine_lanes(lanes)
 }
 
 /// Outputs are contiguous: each lane of the tree is a vector of outputs.
 #[inline(always)]
 unsafe fn gemv_columns<V: Vector>(g: &Gemv<V::T>) {
-    for j in (0..g.n).step_by(V::LANES) {
-        let columns = V::LANES.min(g.n - j);
-        // SAFETY: the caller's promise; columns `j .. j + columns` are below `n`.
-        unsafe {
-            let load = |w: *const V::T| if columns == V::LANES { V::load(w) } else { V::load_part(w, columns) };
-            let mut sum = Pairwise::<V>::new();
-            for k0 in blocks(g.k) {
-                let depth = BLOCK.min(g.k - k0);
-                let w = |k: usize| g.w.wrapping_offset((k0 + k) as isize * g.w_k).wrapping_add(j);
-                let mut acc = [V::zero(); LANES];
-                let whole = depth / LANES * LANES;
-                for k in (0..whole).step_by(LANES) {
-                    for l in 0..LANES {
-                        acc[l] = V::splat(*g.x.add(k0 + k + l)).fma(load(w(k + l)), acc[l]);
-                    }
-                }
-                for l in 0..depth - whole {
-                    acc[l] = V::splat(*g.x.add(k0 + whole + l)).fma(load(w(whole + l)), acc[l]);
-                }
-                for half in [8, 4, 2, 1] {
-                    for l in 0..half {
-                        acc[l] = acc[l].plus(acc[l + half]);
-                    }
-                }
-                sum.push(acc[0], |a, b| a.plus(b));
-            }
-            let y = sum.total(|a, b| a.plus(b)).unwrap_or(V::zero());
-            put::<V>(y, g, j, columns);
+    let mut j = 0;
+    // SAFETY: the caller's promise; columns `j .. j + columns` are below `n`.
+    unsafe {
+        while j + WIDE * V::LANES <= g.n {
+            columns::<V, WIDE, false>(g, j, V::LANES);
+            j += WIDE * V::LANES;
+        }
+        while j < g.n {
+            columns::<V, 1, true>(g, j, V::LANES.min(g.n - j));
+            j += V::LANES;
         }
     }
+}
+
+/// Outputs `j .. j + W` vectors; with one vector, its first `width`.
+#[inline(always)]
+unsafe fn columns<V: Vector, const W: usize, const PART: bool>(g: &Gemv<V::T>, j: usize, width: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let y = if g.k <= BLOCK {
+            block_of_columns::<V, W, PART>(g, j, 0, width)
+        } else {
+            let mut sums: [Pairwise<V>; W] = std::array::from_fn(|_| Pairwise::new());
+            for k0 in (0..g.k).step_by(BLOCK) {
+                let sum = block_of_columns::<V, W, PART>(g, j, k0, width);
+                for v in 0..W {
+                    sums[v].push(sum[v], |a, b| a.plus(b));
+                }
+            }
+            std::array::from_fn(|v| sums[v].total(|a, b| a.plus(b)).unwrap_or(V::zero()))
+        };
+        for v in 0..W {
+            put::<V>(y[v], g, j + v * V::LANES, width);
+        }
+    }
+}
+
+/// Sums over the block of k from `k0` of W vectors of columns from `j` on. The lanes are taken in passes of [`PASS`], so that W vectors of outputs for each fit in
+/// registers and a row of memory is read W vectors at a time.
+#[inline(always)]
+unsafe fn block_of_columns<V: Vector, const W: usize, const PART: bool>(
+    g: &Gemv<V::T>,
+    j: usize,
+    k0: usize,
+    width: usize,
+) -> [V; W] {
+    let (x, depth) = (g.x.wrapping_add(k0), BLOCK.min(g.k - k0));
+    let w = g.w.wrapping_offset(k0 as isize * g.w_k).wrapping_add(j);
+    // SAFETY: the caller's promise: rows below `depth`, columns below `W` vectors or `width`.
+    unsafe {
+        let mut lanes = [[V::zero(); W]; LANES];
+        for pass in (0..LANES).step_by(PASS) {
+            let mut acc = [[V::zero(); W]; PASS];
+            let mut k = pass;
+            while k + PASS <= depth {
+                for l in 0..PASS {
+                    let row = w.wrapping_offset((k + l) as isize * g.w_k);
+                    let xs = V::splat(*x.add(k + l));
+                    prefetch(row.wrapping_offset(AHEAD_ROWS * g.w_k));
+                    for v in 0..W {
+                        acc[l][v] = xs.fma(load::<V, PART>(row.wrapping_add(v * V::LANES), width), acc[l][v]);
+                    }
+                }
+                k += LANES;
+            }
+            for l in 0..PASS {
+                if k + l < depth {
+                    let row = w.wrapping_offset((k + l) as isize * g.w_k);
+                    for v in 0..W {
+                        acc[l][v] = V::splat(*x.add(k + l))
+                            .fma(load::<V, PART>(row.wrapping_add(v * V::LANES), width), acc[l][v]);
+                    }
+                }
+                lanes[pass + l] = acc[l];
+            }
+        }
+        for half in [8, 4, 2, 1] {
+            for l in 0..half {
+                for v in 0..W {
+                    lanes[l][v] = lanes[l][v].plus(lanes[l + half][v]);
+                }
+            }
+        }
+        lanes[0]
+    }
+}
+
+/// A vector of a row, or its first `width` elements.
+#[inline(always)]
+unsafe fn load<V: Vector, const PART: bool>(from: *const V::T, width: usize) -> V {
+    // SAFETY: the caller's promise.
+    unsafe { if PART { V::load_part(from, width) } else { V::load(from) } }
 }
 
 /// Writes outputs `j .. j + columns`.
@@ -183,7 +291,7 @@ unsafe fn put<V: Vector>(y: V, g: &Gemv<V::T>, j: usize, columns: usize) {
 unsafe fn gemv_elements<T: Number>(g: &Gemv<T>) {
     for j in 0..g.n {
         let mut sum = Pairwise::<T>::new();
-        for k0 in blocks(g.k) {
+        for k0 in (0..g.k).step_by(BLOCK) {
             let mut lanes = [T::ZERO; LANES];
             for k in k0..g.k.min(k0 + BLOCK) {
                 let w = g.w.wrapping_offset(k as isize * g.w_k + j as isize * g.w_n);
@@ -196,11 +304,6 @@ unsafe fn gemv_elements<T: Number>(g: &Gemv<T>) {
         // SAFETY: output `j` is below `n`.
         unsafe { g.y.offset(j as isize * g.y_n).write(sum.total(Number::plus).unwrap_or(T::ZERO)) }
     }
-}
-
-/// First elements of the blocks of `k`.
-fn blocks(k: usize) -> std::iter::StepBy<std::ops::Range<usize>> {
-    (0..k).step_by(BLOCK)
 }
 
 /// Lanes combined by halves: l + 8, l + 4, l + 2, l + 1.
@@ -216,7 +319,6 @@ fn combine_lanes<T: Number>(mut lanes: [T; LANES]) -> T {
 
 /// Sums of blocks, combined as adjacent pairs again and again, an odd one carried: kept as one partial sum per bit of
 /// the number of blocks.
-#[derive(Clone, Copy)]
 struct Pairwise<A: Copy> {
     partial: [MaybeUninit<A>; usize::BITS as usize],
     blocks: usize,

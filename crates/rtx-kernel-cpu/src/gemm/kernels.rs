@@ -1,5 +1,5 @@
 //! The inner loops of gemm, compiled once per element type and instruction set.
-use super::gemv::{Gemv, GemvFn, gemv};
+use super::gemv::{Gemv, GemvFn, LANES, gemv};
 use super::pack::{PackFn, Strip, pack};
 use super::tile::{Tile, TileFn, tile};
 use crate::simd::{Number, Scalars, Vector};
@@ -54,7 +54,7 @@ macro_rules! kernels {
             $(#[target_feature(enable = $features)])?
             unsafe fn gemv_run(g: &Gemv<T>) {
                 // SAFETY: the caller's promise.
-                unsafe { gemv::<$V>(g) }
+                unsafe { gemv::<$V, { LANES / <$V>::LANES }>(g) }
             }
 
             const WIDTHS: &[usize] = &[$($nv),*];
