@@ -1,1 +1,3 @@
-//! rtx-conformance
+//! What holds across crates: golden training runs, benchmarks, and (in `tests/`) the contracts on whole programs.
+
+pub mod goldens;

@@ -1,0 +1,169 @@
+//! A small GPT trained from PyTorch's first weights on PyTorch's batches: losses, gradient norms and last weights.
+//!
+//! The configuration: two pre-norm blocks, width 64, four heads, context 64, tied head; mean cross-entropy over 8 × 64
+//! tokens; gradients clipped to norm 1; AdamW (0.9, 0.95), eps 1e-8, decay 0.1 on every parameter; learning rate 5e-3
+//! after ten steps of warm-up.
+use rtx_core::{Error, Kind};
+use rustytorch::{self as torch, prelude::*};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+/// How far a loss may be from PyTorch's float64 run.
+const LOSS_TOLERANCE: f64 = 5e-6;
+/// How far a final tensor may be, in units of PyTorch's own float32 error on it, and absolutely.
+const WEIGHT_FACTOR: f64 = 5.0;
+const WEIGHT_SLACK: f64 = 1e-6;
+
+#[derive(Module)]
+struct Block {
+    ln1: nn::LayerNorm,
+    qkv: nn::Linear,
+    proj: nn::Linear,
+    ln2: nn::LayerNorm,
+    up: nn::Linear,
+    down: nn::Linear,
+}
+
+#[derive(Module)]
+struct Gpt {
+    tok: nn::Embedding,
+    pos: nn::Embedding,
+    blocks: Vec<Block>,
+    ln: nn::LayerNorm,
+}
+
+impl Block {
+    fn new(width: usize) -> Self {
+        Block {
+            ln1: nn::LayerNorm::new(width),
+            qkv: nn::Linear::new(width, 3 * width),
+            proj: nn::Linear::new(width, width),
+            ln2: nn::LayerNorm::new(width),
+            up: nn::Linear::new(width, 4 * width),
+            down: nn::Linear::new(4 * width, width),
+        }
+    }
+
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let [b, t, d] = x.dims();
+        let qkv = self.qkv.forward(&self.ln1.forward(x)).reshape((b, t, 3, 4, d / 4)).permute([2, 0, 3, 1, 4]);
+        let causal = F::Attention { causal: true, ..default() };
+        let y = F::scaled_dot_product_attention_with(&qkv.i(0), &qkv.i(1), &qkv.i(2), causal);
+        let x = x + self.proj.forward(&y.transpose(1, 2).reshape((b, t, d)));
+        let up = F::gelu_with(&self.up.forward(&self.ln2.forward(&x)), F::Gelu { approximate: "tanh" });
+        &x + self.down.forward(&up)
+    }
+}
+
+impl Gpt {
+    fn new() -> Self {
+        Gpt {
+            tok: nn::Embedding::new(96, 64),
+            pos: nn::Embedding::new(64, 64),
+            blocks: (0..2).map(|_| Block::new(64)).collect(),
+            ln: nn::LayerNorm::new(64),
+        }
+    }
+
+    fn loss(&self, tokens: &Tensor) -> Tensor {
+        let (ids, next) = (tokens.i((.., ..-1)), tokens.i((.., 1..)));
+        let t = ids.size(1);
+        let mut x = self.tok.forward(&ids) + self.pos.weight.i(..t);
+        for block in &self.blocks {
+            x = block.forward(&x);
+        }
+        let logits = self.ln.forward(&x).matmul(&self.tok.weight.t());
+        F::cross_entropy(&logits.reshape((-1, 96)), &next.reshape(-1))
+    }
+}
+
+/// What was compared.
+#[derive(Debug)]
+pub struct Report {
+    /// (step, our loss, PyTorch's float64 loss, gradient norm, PyTorch's).
+    steps: Vec<(usize, f64, f64, f64, f64)>,
+    /// (name, relative error, PyTorch's own float32 error).
+    weights: Vec<(String, f64, f64)>,
+}
+
+impl Report {
+    /// Is everything within its tolerance?
+    pub fn passed(&self) -> bool {
+        let losses = self.steps.iter().all(|s| (s.1 - s.2).abs() <= LOSS_TOLERANCE);
+        !self.steps.is_empty() && !self.weights.is_empty() && losses && self.weights.iter().all(|w| w.1 <= WEIGHT_FACTOR * w.2 + WEIGHT_SLACK)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let worst = self.steps.iter().map(|s| (s.1 - s.2).abs()).fold(0.0, f64::max);
+        let norm = self.steps.iter().map(|s| (s.3 - s.4).abs()).fold(0.0, f64::max);
+        for (name, error, own) in &self.weights {
+            let limit = WEIGHT_FACTOR * own + WEIGHT_SLACK;
+            writeln!(f, "{} {name:24} error {error:.2e}, allowed {limit:.2e}", if *error <= limit { "ok  " } else { "FAIL" })?;
+        }
+        let mark = if worst <= LOSS_TOLERANCE { "ok  " } else { "FAIL" };
+        writeln!(f, "{mark} {} losses, worst difference {worst:.2e}, allowed {LOSS_TOLERANCE:.0e}; gradient norms {norm:.2e}", self.steps.len())
+    }
+}
+
+/// Trains and compares.
+///
+/// # Errors
+/// [`Kind::Io`] and [`Kind::Format`] for the files in `dir`.
+pub fn run(dir: &Path) -> Result<Report> {
+    let golden = Trajectory::read(&dir.join("trajectory.json"))?;
+    let batches = torch::load(dir.join("batches.safetensors"))?;
+    let model = Gpt::new();
+    model.load(dir.join("init.safetensors"))?;
+    let mut opt = optim::AdamW::new(model.parameters(), 5e-3).betas(0.9, 0.95).eps(1e-8).weight_decay(0.1);
+    let mut steps = Vec::new();
+    for step in 0..golden.loss.len() {
+        let name = format!("{step}.tokens");
+        let tokens = batches.get(&name).ok_or_else(|| Error::new(Kind::Format, format!("batches.safetensors: no {name}")))?;
+        let loss = model.loss(tokens);
+        opt.zero_grad();
+        loss.backward();
+        let norm = nn::clip_grad_norm_(&model.parameters(), 1.0);
+        opt.set_lr(5e-3 * (1.0f64).min((step + 1) as f64 / 10.0));
+        opt.step()?;
+        steps.push((step, loss.item::<f64>()?, golden.loss[step], norm.item::<f64>()?, golden.norm[step]));
+    }
+    let last = torch::load(dir.join("final_f64.safetensors"))?;
+    let mut weights = Vec::new();
+    for (name, ours) in model.state_dict() {
+        let want = last.get(&name).ok_or_else(|| Error::new(Kind::Format, format!("final_f64.safetensors: no {name}")))?;
+        let own = golden.own_error.get(&name).copied().unwrap_or(0.0);
+        weights.push((name, relative_error(&ours, want)?, own));
+    }
+    Ok(Report { steps, weights })
+}
+
+/// Distance over length, in float64.
+fn relative_error(ours: &Tensor, want: &Tensor) -> Result<f64> {
+    let (a, b) = (ours.to(F64).to_vec::<f64>()?, want.to(F64).to_vec::<f64>()?);
+    let distance: f64 = a.iter().zip(&b).map(|(x, y)| (x - y) * (x - y)).sum();
+    let length: f64 = b.iter().map(|y| y * y).sum();
+    Ok((distance / length).sqrt())
+}
+
+struct Trajectory {
+    loss: Vec<f64>,
+    norm: Vec<f64>,
+    own_error: BTreeMap<String, f64>,
+}
+
+impl Trajectory {
+    fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::new(Kind::Io, format!("{}: {e}", path.display())))?;
+        let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| Error::new(Kind::Format, format!("{}: {e}", path.display())))?;
+        let list = |v: &serde_json::Value| v.as_array().map(|a| a.iter().filter_map(serde_json::Value::as_f64).collect()).unwrap_or_default();
+        let own = json["torch_f32_vs_f64_rel_weight_error"].as_object();
+        Ok(Trajectory {
+            loss: list(&json["float64"]["loss"]),
+            norm: list(&json["float64"]["grad_norm"]),
+            own_error: own.map(|o| o.iter().filter_map(|(k, v)| Some((k.clone(), v.as_f64()?))).collect()).unwrap_or_default(),
+        })
+    }
+}
