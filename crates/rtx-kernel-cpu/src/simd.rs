@@ -162,32 +162,38 @@ mod x86 {
         ($T:ty, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident, $add:ident) => {
             #[inline(always)]
             unsafe fn zero() -> Self {
+                // SAFETY: one instruction of the set that the caller has.
                 Self(unsafe { $zero() })
             }
             #[inline(always)]
             unsafe fn splat(x: $T) -> Self {
+                // SAFETY: one instruction of the set that the caller has.
                 Self(unsafe { $splat(x) })
             }
             #[inline(always)]
             unsafe fn load(from: *const $T) -> Self {
+                // SAFETY: one instruction of the set that the caller has.
                 Self(unsafe { $load(from) })
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $T) {
+                // SAFETY: one instruction of the set that the caller has.
                 unsafe { $store(to, self.0) }
             }
             #[inline(always)]
             unsafe fn fma(self, by: Self, plus: Self) -> Self {
+                // SAFETY: one instruction of the set that the caller has.
                 Self(unsafe { $fma(self.0, by.0, plus.0) })
             }
             #[inline(always)]
             unsafe fn plus(self, other: Self) -> Self {
+                // SAFETY: one instruction of the set that the caller has.
                 Self(unsafe { $add(self.0, other.0) })
             }
         };
     }
 
-    // SAFETY (this and the next three): each method is one instruction that does what the trait says.
+    // SAFETY: each method is one instruction that does what the trait says.
     unsafe impl Vector for F32x16 {
         type T = f32;
         const LANES: usize = 16;

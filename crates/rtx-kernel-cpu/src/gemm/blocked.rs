@@ -138,20 +138,18 @@ impl<T: GemmNumber> Work<'_, T> {
     /// Packs strips of A one tile high, one after the other.
     unsafe fn pack_block_of_a(&self, rows: &Range<usize>, steps: &Range<usize>) {
         let (a, strides) = (self.operands.a, self.operands.product.a);
-        for i in rows.clone().step_by(self.kernels.rows) {
-            let at = i as isize * strides.row + steps.start as isize * strides.column;
-            let strip = Strip {
-                from: a.wrapping_offset(at),
-                along: strides.column,
-                across: strides.row,
-                depth: steps.len(),
-                count: self.kernels.rows.min(rows.end - i),
-                width: self.kernels.rows,
-                to: self.a_scratch.wrapping_add((i - rows.start) * steps.len()),
-            };
-            // SAFETY: the strip lies in A, and its place in the scratch.
-            unsafe { (self.kernels.pack)(&strip) }
-        }
+        let first = rows.start as isize * strides.row + steps.start as isize * strides.column;
+        let strips = Strip {
+            from: a.wrapping_offset(first),
+            along: strides.column,
+            across: strides.row,
+            depth: steps.len(),
+            count: rows.len(),
+            width: self.kernels.rows,
+            to: self.a_scratch,
+        };
+        // SAFETY: the rows and steps lie in A, and the scratch has room for a block.
+        unsafe { (self.kernels.pack)(&strips) }
     }
 
     /// Where a panel's strip of B starts and how far its steps are apart; packs it for the first block of rows.

@@ -49,7 +49,7 @@ macro_rules! kernels {
             $(#[target_feature(enable = $features)])?
             unsafe fn pack_strip(s: &Strip<T>) {
                 // SAFETY: the caller's promise.
-                unsafe { pack::<$V>(s) }
+                unsafe { pack::<$V, $wide>(s) }
             }
             $(#[target_feature(enable = $features)])?
             unsafe fn gemv_run(g: &Gemv<T>) {

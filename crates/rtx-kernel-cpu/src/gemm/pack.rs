@@ -1,4 +1,5 @@
 //! Packing: a strip of A or B copied so that the register tile reads it from front to back.
+use super::tile::prefetch;
 use crate::simd::{Number, Vector};
 
 /// A strip of `depth` steps of k, `count` elements wide, and where its packed form goes.
@@ -23,12 +24,61 @@ pub(crate) const SLACK: usize = 16;
 /// A packing compiled for one instruction set.
 pub(crate) type PackFn<T> = unsafe fn(&Strip<T>);
 
-/// Packs a strip by the fastest way that its strides allow.
+/// Packs a strip by the fastest way that its strides allow. If it is wider than `width`, it becomes several packed
+/// strips, `depth · width` elements apart.
 ///
 /// # Safety
 /// The pointers of `s` are good for what its fields say, and the machine has the vector's instruction set.
 #[inline(always)]
-pub(crate) unsafe fn pack<V: Vector>(s: &Strip<V::T>) {
+pub(crate) unsafe fn pack<V: Vector, const WIDE: usize>(s: &Strip<V::T>) {
+    let mut first = 0;
+    while first < s.count {
+        let rest = Strip {
+            from: s.from.wrapping_offset(first as isize * s.across),
+            count: s.count - first,
+            to: s.to.wrapping_add(first * s.depth),
+            ..*s
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if s.across == 1 && s.width == WIDE && rest.count >= ABREAST * WIDE {
+                pack_abreast::<V::T, WIDE>(&rest);
+                first += ABREAST * WIDE;
+            } else {
+                pack_one::<V>(&Strip { count: rest.count.min(s.width), ..rest });
+                first += s.width;
+            }
+        }
+    }
+}
+
+/// Narrow strips that are packed together where steps lie in memory as rows, so that whole cache lines are read.
+const ABREAST: usize = 4;
+
+/// Steps ahead of the one being packed that are asked for.
+const AHEAD: isize = 16;
+
+/// Packs [`ABREAST`] strips of WIDE elements whose steps lie in memory as rows.
+#[inline(always)]
+unsafe fn pack_abreast<T: Number, const WIDE: usize>(s: &Strip<T>) {
+    for p in 0..s.depth {
+        let from = s.from.wrapping_offset(p as isize * s.along);
+        for line in (0..ABREAST * WIDE).step_by(64 / size_of::<T>()) {
+            prefetch(from.wrapping_offset(AHEAD * s.along).wrapping_add(line));
+        }
+        for strip in 0..ABREAST {
+            // SAFETY: the strips' elements of step p are readable, and their places writable.
+            unsafe {
+                let row = from.add(strip * WIDE).cast::<[T; WIDE]>().read_unaligned();
+                s.to.add((strip * s.depth + p) * WIDE).cast::<[T; WIDE]>().write_unaligned(row);
+            }
+        }
+    }
+}
+
+/// Packs one strip.
+#[inline(always)]
+unsafe fn pack_one<V: Vector>(s: &Strip<V::T>) {
     // SAFETY: the caller's promise.
     unsafe {
         if s.across == 1 {
