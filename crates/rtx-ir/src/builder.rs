@@ -50,6 +50,14 @@ impl<'g> Builder<'g> {
     pub fn location(&self) -> Location {
         self.location
     }
+    /// Under which generation nodes are recorded.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+    /// A builder for the same graph and generation under another line of the user's program.
+    pub fn at(&mut self, location: Location) -> Builder<'_> {
+        Builder { graph: self.graph, location, generation: self.generation }
+    }
     /// The type of a value.
     pub fn ty(&self, v: ValueId) -> &Type {
         self.graph.ty(v)
