@@ -8,7 +8,12 @@
 mod isa;
 pub mod math;
 mod nest;
+mod philox;
+mod text;
+mod verify;
 
 pub use isa::Isa;
 pub use nest::{Axis, AxisId, BufferDecl, BufferId, Id, Indexed, Instr, Nest, Size, Store, View};
+pub use philox::{philox4x32, random_u32};
 pub use rtx_core::{Arith, Comparison, Extremum, Fold, Function};
+pub use verify::AxisSet;
