@@ -1,3 +1,5 @@
 //! What holds across crates: golden training runs, benchmarks, and (in `tests/`) the contracts on whole programs.
 
 pub mod goldens;
+pub mod programs;
+pub mod random;
