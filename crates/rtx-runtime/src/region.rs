@@ -1,0 +1,91 @@
+//! [`Region`]: what a thread has recorded for a device and not run yet.
+use crate::key::Key;
+use crate::value::Inner;
+use crate::{Executor, Value};
+use rtx_core::Location;
+use rtx_ir::{Graph, ValueId};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, Weak};
+
+/// What a thread has recorded for a device and not run yet. Its values hold it; it holds them weakly.
+pub(crate) struct Region {
+    pub(crate) executor: Executor,
+    /// No more is recorded here.
+    pub(crate) sealed: AtomicBool,
+    pub(crate) phase: Mutex<Phase>,
+    /// Told when the region is done.
+    pub(crate) done: Condvar,
+}
+
+/// How far a region has come.
+pub(crate) enum Phase {
+    /// Being recorded, or closed and waiting to run.
+    Waiting(Box<Body>),
+    /// A thread runs it.
+    Running,
+    /// Its values are ready or poisoned.
+    Done,
+}
+
+/// The program of a region and how it hangs together with the world.
+#[derive(Default)]
+pub(crate) struct Body {
+    pub(crate) graph: Graph,
+    pub(crate) key: Key,
+    /// One for each input of the graph, in order.
+    pub(crate) inputs: Vec<Value>,
+    /// The numbers that were imported; held so that their addresses stay theirs.
+    pub(crate) numbers: Vec<Value>,
+    /// What [`crate::Recorder::import`] gave for a value, by the value's address.
+    pub(crate) imported: HashMap<usize, ValueId>,
+    /// The handles' side of each value, by id; no entry or a dead one where there is none.
+    pub(crate) exports: Vec<Weak<Inner>>,
+    /// Values that take the place of others, see [`crate::Recorder::replaces`].
+    pub(crate) replaced: Vec<(ValueId, ValueId)>,
+    /// Nodes that have been counted.
+    noted: usize,
+    /// Bytes of all values recorded.
+    pub(crate) bytes: usize,
+}
+
+impl Region {
+    pub(crate) fn new(executor: &Executor) -> Arc<Self> {
+        Arc::new(Self {
+            executor: executor.clone(),
+            sealed: AtomicBool::new(false),
+            phase: Mutex::new(Phase::Waiting(Box::default())),
+            done: Condvar::new(),
+        })
+    }
+}
+
+impl Body {
+    /// The living handle of a value.
+    pub(crate) fn exported(&self, id: ValueId) -> Option<Value> {
+        self.exports.get(id.index())?.upgrade().map(Value)
+    }
+
+    /// Notes the handle of a value.
+    pub(crate) fn set_exported(&mut self, id: ValueId, value: &Value) {
+        if self.exports.len() <= id.index() {
+            self.exports.resize_with(id.index() + 1, Weak::new);
+        }
+        self.exports[id.index()] = Arc::downgrade(&value.0);
+    }
+
+    /// Writes down what was recorded since the last call: how many nodes.
+    pub(crate) fn note_new_nodes(&mut self) -> usize {
+        self.key.extend(&self.graph);
+        let new = &self.graph.nodes()[self.noted..];
+        self.noted += new.len();
+        let outs = new.iter().flat_map(|n| n.outs());
+        self.bytes += outs.map(|v| self.graph.ty(v).bytes()).sum::<usize>();
+        new.len()
+    }
+
+    /// The line that recorded a value.
+    pub(crate) fn location(&self, id: ValueId) -> Location {
+        self.graph.producer(id).location
+    }
+}
