@@ -40,6 +40,12 @@ const SHAPES: &[Shape] = &[
     shape("dW, down", 1, [128, 512, 3072], TN),
     shape("dW, square", 1, [128, 128, 3072], TN),
     shape("logits", 1, [3072, 16, 128], NT),
+    shape("dX, logits", 1, [3072, 128, 16], NN),
+    shape("dW, logits", 1, [16, 128, 3072], TN),
+    shape("dW, 14 rows", 1, [14, 128, 3072], TN),
+    shape("small", 1, [48, 48, 48], NN),
+    shape("small", 1, [64, 64, 64], NN),
+    shape("small", 1, [96, 96, 96], NN),
     shape("scores", 512, [24, 24, 32], NT),
     shape("weighted", 512, [24, 32, 24], NN),
     shape("dK", 512, [24, 32, 24], TN),
@@ -47,6 +53,9 @@ const SHAPES: &[Shape] = &[
     shape("square Wt", 1, [1024, 1024, 1024], NT),
     shape("large", 1, [2048, 2048, 2048], NN),
     shape("gpt-2 up", 1, [512, 3072, 768], NT),
+    shape("f64 Y = X Wt", 1, [3072, 512, 128], NT),
+    shape("f64 dW", 1, [512, 128, 3072], TN),
+    shape("f64 square", 1, [1024, 1024, 1024], NN),
     shape("row, Wt", 1, [1, 512, 128], NT),
     shape("row, W", 1, [1, 512, 128], NN),
     shape("long row, Wt", 1, [1, 4096, 4096], NT),
@@ -56,9 +65,11 @@ const SHAPES: &[Shape] = &[
 fn main() {
     let cpu: Arc<dyn Device> = Arc::new(CpuDevice::new(rtx_kernel_cpu::natives()));
     println!("{} threads, {}", pool::threads(), rtx_cpu::isa().name());
-    println!("{:<18} {:>5} {:>19}  {:>16} {:>16}", "f32", "batch", "m x n x k", "1 thread", "2 threads");
+    println!("{:<18} {:>5} {:>19}  {:>16} {:>16}", "f32, unless f64", "batch", "m x n x k", "1 thread", "2 threads");
     let peaks = [1, 2].map(|threads| with_threads(threads, || fma_peak(threads)));
     println!("{:<44}  {:>9.1} GFLOP/s {:>8.1} GFLOP/s", "fma peak", peaks[0], peaks[1]);
+    let hand_off = with_threads(2, || seconds(|| pool::run(2, &|_| ())));
+    println!("{:<44}  {:>43.2} us", "an empty job", hand_off * 1e6);
     let filter = std::env::args().nth(1).unwrap_or_default();
     for s in SHAPES.iter().filter(|s| s.name.contains(&filter)) {
         let product = Product::new(&cpu, s);
@@ -107,10 +118,15 @@ struct Product {
 
 impl Product {
     fn new(cpu: &Arc<dyn Device>, s: &Shape) -> Self {
-        let source = KernelSource { name: s.name.into(), lang: Lang::Native, text: "gemm f32".into() };
+        let dtype = if s.name.starts_with("f64") { "f64" } else { "f32" };
+        let source = KernelSource { name: s.name.into(), lang: Lang::Native, text: format!("gemm {dtype}") };
         let code = cpu.load(&source).expect("gemm is registered");
         let block = |elements: i64| {
-            let values: Vec<u8> = (0..elements).flat_map(|i| ((i % 251) as f32 / 251.0 - 0.5).to_ne_bytes()).collect();
+            let values = (0..elements).map(|i| (i % 251) as f32 / 251.0 - 0.5);
+            let values: Vec<u8> = match dtype {
+                "f64" => values.flat_map(|x| f64::from(x).to_ne_bytes()).collect(),
+                _ => values.flat_map(f32::to_ne_bytes).collect(),
+            };
             let block = Block::new(cpu, values.len()).expect("memory for the example");
             // SAFETY: the block has room for the values.
             unsafe { cpu.write(block.ptr(), &values) }.expect("the CPU writes");
