@@ -1,1 +1,92 @@
-//! rtx-device
+//! The one place where driver, kernels, claims and compiler become a device.
+//!
+//! The processor is always there: [`cpu`] needs no set-up, so neither does a tensor made without a word about
+//! devices.
+
+use rtx_cpu::CpuDevice;
+use rtx_plan::Compile;
+use rtx_runtime::Executor;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+/// The processor and how it is put together.
+struct Cpu {
+    driver: Arc<CpuDevice>,
+    executor: Executor,
+}
+
+static CPU: LazyLock<Cpu> = LazyLock::new(|| {
+    let driver = Arc::new(CpuDevice::new(rtx_kernel_cpu::natives()));
+    let executor = Executor::new(driver.clone(), cpu_compiler());
+    Cpu { driver, executor }
+});
+
+/// The processor's executor, made at the first call.
+pub fn cpu() -> &'static Executor {
+    &CPU.executor
+}
+
+/// The processor's driver: its own counters, and failing allocations for tests.
+pub fn cpu_driver() -> &'static CpuDevice {
+    &CPU.driver
+}
+
+/// A device, as users name it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Device(Executor);
+
+impl Device {
+    /// The processor.
+    pub fn cpu() -> Self {
+        Device(cpu().clone())
+    }
+
+    /// What runs ops there.
+    pub fn executor(&self) -> &Executor {
+        &self.0
+    }
+
+    /// Runs everything this thread has recorded for it.
+    ///
+    /// # Errors
+    /// What went wrong, also in an earlier region of which no value tells.
+    pub fn flush(&self) -> rtx_core::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// The processor.
+impl Default for Device {
+    fn default() -> Self {
+        Self::cpu()
+    }
+}
+impl From<Executor> for Device {
+    fn from(executor: Executor) -> Self {
+        Device(executor)
+    }
+}
+/// `cpu`.
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.name())
+    }
+}
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The compiler for the processor.
+fn cpu_compiler() -> Arc<dyn Compile> {
+    Arc::new(NotBuilt)
+}
+
+/// Refuses every region until the compiler is there.
+struct NotBuilt;
+impl Compile for NotBuilt {
+    fn compile(&self, _: &rtx_plan::Request<'_>) -> rtx_core::Result<rtx_plan::Plan> {
+        Err(rtx_core::Error::new(rtx_core::Kind::Unsupported, "the compiler is not built yet"))
+    }
+}
