@@ -1,51 +1,7 @@
 //! Which instruction set kernels use: the best one that the machine has, or a lower one on request.
+pub use rustg::Isa;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-
-/// An instruction set. It changes speed, never bits. Ordered from the least able to the most able.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Isa {
-    /// What every machine has.
-    Scalar,
-    /// AVX2 and FMA.
-    Avx2,
-    /// AVX-512 F, BW, DQ and VL.
-    Avx512,
-}
-
-impl Isa {
-    /// Every instruction set, least able first.
-    pub const ALL: [Isa; 3] = [Isa::Scalar, Isa::Avx2, Isa::Avx512];
-
-    /// `scalar`, `avx2`, `avx512`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Isa::Scalar => "scalar",
-            Isa::Avx2 => "avx2",
-            Isa::Avx512 => "avx512",
-        }
-    }
-
-    /// The inverse of [`Isa::name`].
-    pub fn parse(name: &str) -> Option<Isa> {
-        Self::ALL.into_iter().find(|isa| isa.name() == name)
-    }
-
-    /// The best one that this machine has.
-    pub fn detect() -> Isa {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
-                return Isa::Avx512;
-            }
-            if has!("avx2") && has!("fma") {
-                return Isa::Avx2;
-            }
-        }
-        Isa::Scalar
-    }
-}
 
 /// 0 is "not forced", else 1 + index in [`Isa::ALL`].
 static FORCED: AtomicU8 = AtomicU8::new(0);
@@ -100,12 +56,5 @@ mod tests {
             choose(Some("sse9"), Isa::Avx2),
             Err("RTX_CPU: unknown instruction set `sse9` (scalar, avx2, avx512); using avx2".into())
         );
-    }
-
-    #[test]
-    fn names_parse() {
-        for isa in Isa::ALL {
-            assert_eq!(Isa::parse(isa.name()), Some(isa));
-        }
     }
 }
