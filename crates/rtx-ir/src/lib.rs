@@ -8,6 +8,7 @@ mod def;
 mod gradient;
 mod graph;
 mod op;
+pub mod oracle;
 pub mod prims;
 pub mod record;
 pub mod rules;

@@ -1,0 +1,372 @@
+//! Numbers of the oracle and the scalar functions on them.
+use rtx_core::{Arith, Class, Comparison, DType, Extremum, Fold, Function};
+
+/// One element, in the widest number of its class.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum Value {
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+}
+/// Equal bit by bit, except that all NaN are one (contract N6).
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(a), Value::Int(b)) => a == b,
+            (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()),
+            _ => false,
+        }
+    }
+}
+
+impl Value {
+    /// As a float.
+    pub fn float(self) -> f64 {
+        match self {
+            Value::Bool(b) => f64::from(u8::from(b)),
+            Value::Int(i) => i as f64,
+            Value::Float(x) => x,
+        }
+    }
+    /// As an integer, toward zero; NaN is 0.
+    pub fn int(self) -> i128 {
+        match self {
+            Value::Bool(b) => b.into(),
+            Value::Int(i) => i,
+            Value::Float(x) => x as i128,
+        }
+    }
+    /// Is it other than zero?
+    pub fn bool(self) -> bool {
+        match self {
+            Value::Bool(b) => b,
+            Value::Int(i) => i != 0,
+            Value::Float(x) => x != 0.0,
+        }
+    }
+    /// From the bits of an element; `None` for complex numbers and f8.
+    pub fn from_bits(dtype: DType, bits: u64) -> Option<Value> {
+        use DType::*;
+        Some(match dtype {
+            Bool => Value::Bool(bits != 0),
+            U8 => Value::Int((bits as u8).into()),
+            I8 => Value::Int((bits as i8).into()),
+            I16 => Value::Int((bits as i16).into()),
+            U16 => Value::Int((bits as u16).into()),
+            I32 => Value::Int((bits as i32).into()),
+            U32 => Value::Int((bits as u32).into()),
+            I64 => Value::Int((bits as i64).into()),
+            U64 => Value::Int(bits.into()),
+            F16 => Value::Float(half::f16::from_bits(bits as u16).to_f64()),
+            BF16 => Value::Float(half::bf16::from_bits(bits as u16).to_f64()),
+            F32 => Value::Float(f32::from_bits(bits as u32).into()),
+            F64 => Value::Float(f64::from_bits(bits)),
+            F8E4M3 | F8E5M2 | C64 | C128 => return None,
+        })
+    }
+    /// The bits of an element; `None` for complex numbers and f8.
+    pub fn to_bits(self, dtype: DType) -> Option<u64> {
+        use DType::*;
+        Some(match (cast(self, dtype), dtype) {
+            (Value::Bool(b), _) => b.into(),
+            (Value::Int(i), _) => i as u64 & (u64::MAX >> (64 - 8 * dtype.size())),
+            (Value::Float(x), F16) => half::f16::from_f64(x).to_bits().into(),
+            (Value::Float(x), BF16) => half::bf16::from_f64(x).to_bits().into(),
+            (Value::Float(x), F32) => (x as f32).to_bits().into(),
+            (Value::Float(x), F64) => x.to_bits(),
+            (Value::Float(_), _) => return None,
+        })
+    }
+}
+
+/// Range of an integer type.
+fn range(d: DType) -> (i128, i128) {
+    use DType::*;
+    let bits = 8 * d.size() as u32;
+    match d {
+        I8 | I16 | I32 | I64 => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        _ => (0, (1 << bits) - 1),
+    }
+}
+/// The integer that an integer type keeps of a wider one.
+fn wrap(i: i128, d: DType) -> i128 {
+    let (low, high) = range(d);
+    (i.wrapping_sub(low)).rem_euclid(high - low + 1) + low
+}
+/// The nearest number of a float type, halves to even. What is narrower than f32 is computed in f32 (contract N1).
+fn round(x: f64, d: DType) -> f64 {
+    match d {
+        DType::F64 => x,
+        DType::F16 => half::f16::from_f32(x as f32).to_f64(),
+        DType::BF16 => half::bf16::from_f32(x as f32).to_f64(),
+        _ => (x as f32).into(),
+    }
+}
+
+/// Conversion. A float to a narrow float rounds once; float to integer truncates and saturates, NaN gives 0.
+pub(super) fn cast(v: Value, d: DType) -> Value {
+    match (d.class(), v) {
+        (Class::Bool, v) => Value::Bool(v.bool()),
+        (Class::Int, Value::Float(x)) => {
+            let (low, high) = range(d);
+            Value::Int((x as i128).clamp(low, high))
+        }
+        (Class::Int, v) => Value::Int(wrap(v.int(), d)),
+        (_, Value::Int(i)) if d == DType::F32 => Value::Float((i as f32).into()),
+        (_, v) => Value::Float(match d {
+            DType::F16 => half::f16::from_f64(v.float()).to_f64(),
+            DType::BF16 => half::bf16::from_f64(v.float()).to_f64(),
+            d => round(v.float(), d),
+        }),
+    }
+}
+
+pub(super) fn function(f: Function, v: Value, d: DType) -> Value {
+    match v {
+        Value::Float(x) => Value::Float(round(float_function(f, x), d)),
+        v => int_function(f, v, d),
+    }
+}
+fn float_function(f: Function, x: f64) -> f64 {
+    match f {
+        Function::Neg => -x,
+        Function::Abs => x.abs(),
+        Function::Sign => {
+            if x > 0.0 {
+                1.0
+            } else if x < 0.0 {
+                -1.0
+            } else {
+                x
+            }
+        }
+        Function::Floor => x.floor(),
+        Function::Ceil => x.ceil(),
+        Function::Trunc => x.trunc(),
+        Function::RoundEven => x.round_ties_even(),
+        Function::Sqrt => x.sqrt(),
+        Function::Exp => x.exp(),
+        Function::Expm1 => x.exp_m1(),
+        Function::Log => x.ln(),
+        Function::Log1p => x.ln_1p(),
+        Function::Sin => x.sin(),
+        Function::Cos => x.cos(),
+        Function::Tanh => x.tanh(),
+        Function::Erf => erf(x),
+        Function::Not => f64::NAN,
+    }
+}
+fn int_function(f: Function, v: Value, d: DType) -> Value {
+    let i = v.int();
+    let r = match f {
+        Function::Neg => -i,
+        Function::Abs => i.abs(),
+        Function::Sign => i.signum(),
+        Function::Not => {
+            if d == DType::Bool {
+                i128::from(i == 0)
+            } else {
+                !i
+            }
+        }
+        // Steps leave integers as they are; inference refuses the rest.
+        _ => i,
+    };
+    cast(Value::Int(r), d)
+}
+
+/// The error function: its series where that converges fast, the continued fraction of its tail elsewhere.
+fn erf(x: f64) -> f64 {
+    let a = x.abs();
+    if x.is_nan() || x == 0.0 {
+        return x;
+    }
+    if a < 2.5 {
+        // Σ 2 x^(2n+1) 2^n e^(-x²) / (1·3·…·(2n+1)) / √π: all terms positive.
+        let (mut term, mut sum) = (a, a);
+        for n in 1..80 {
+            term *= 2.0 * a * a / f64::from(2 * n + 1);
+            sum += term;
+        }
+        return (std::f64::consts::FRAC_2_SQRT_PI * sum * (-a * a).exp()).copysign(x);
+    }
+    // erfc(x) = e^(-x²)/√π / (x + 1/2/(x + 2/2/(x + 3/2/…))).
+    let tail = (1..=80).rev().fold(a, |t, n| a + f64::from(n) / 2.0 / t);
+    (1.0 - (-a * a).exp() / tail * std::f64::consts::FRAC_2_SQRT_PI / 2.0).copysign(x)
+}
+
+pub(super) fn arith(f: Arith, a: Value, b: Value, d: DType) -> Value {
+    match (a, b) {
+        (Value::Float(a), Value::Float(b)) => Value::Float(round(float_arith(f, a, b, d), d)),
+        (a, b) => cast(Value::Int(int_arith(f, a.int(), b.int(), d)), d),
+    }
+}
+fn float_arith(f: Arith, a: f64, b: f64, d: DType) -> f64 {
+    match f {
+        Arith::Add => a + b,
+        Arith::Sub => a - b,
+        Arith::Mul => a * b,
+        Arith::Div => a / b,
+        Arith::Rem => {
+            let r = a % b;
+            if r != 0.0 && (r < 0.0) != (b < 0.0) { round(r, d) + b } else { r }
+        }
+        Arith::Pow => a.powf(b),
+        Arith::Atan2 => a.atan2(b),
+        Arith::Max => {
+            if a.is_nan() || a > b {
+                a
+            } else {
+                b
+            }
+        }
+        Arith::Min => {
+            if a.is_nan() || a < b {
+                a
+            } else {
+                b
+            }
+        }
+        Arith::And | Arith::Or | Arith::Xor | Arith::Shl | Arith::Shr => f64::NAN,
+    }
+}
+fn int_arith(f: Arith, a: i128, b: i128, d: DType) -> i128 {
+    let width = 8 * d.size() as i128;
+    match f {
+        Arith::Add => a + b,
+        Arith::Sub => a - b,
+        Arith::Mul => a.wrapping_mul(b),
+        Arith::Div => {
+            if b == 0 {
+                0
+            } else {
+                a / b
+            }
+        }
+        Arith::Rem => {
+            if b == 0 {
+                0
+            } else {
+                a - b * floor_div(a, b)
+            }
+        }
+        Arith::Pow => int_pow(a, b, d),
+        Arith::Atan2 => 0,
+        Arith::Max => a.max(b),
+        Arith::Min => a.min(b),
+        Arith::And => a & b,
+        Arith::Or => a | b,
+        Arith::Xor => a ^ b,
+        Arith::Shl => {
+            if (0..width).contains(&b) {
+                a << b
+            } else {
+                0
+            }
+        }
+        Arith::Shr => a >> if (0..width).contains(&b) { b } else { 127 },
+    }
+}
+fn floor_div(a: i128, b: i128) -> i128 {
+    let q = a / b;
+    if a % b != 0 && (a < 0) != (b < 0) { q - 1 } else { q }
+}
+/// By squaring, wrapping; a negative exponent gives what is left of `1 / a^-n` as an integer.
+fn int_pow(a: i128, n: i128, d: DType) -> i128 {
+    if n < 0 {
+        return match a {
+            1 => 1,
+            -1 => {
+                if n % 2 == 0 {
+                    1
+                } else {
+                    -1
+                }
+            }
+            _ => 0,
+        };
+    }
+    let (mut square, mut left, mut r) = (a, n, 1i128);
+    while left > 0 {
+        if left % 2 == 1 {
+            r = wrap(r.wrapping_mul(square), d);
+        }
+        square = wrap(square.wrapping_mul(square), d);
+        left /= 2;
+    }
+    r
+}
+
+pub(super) fn compare(f: Comparison, a: Value, b: Value) -> bool {
+    match (a, b) {
+        (Value::Float(a), Value::Float(b)) => match f {
+            Comparison::Eq => a == b,
+            Comparison::Lt => a < b,
+            Comparison::Le => a <= b,
+        },
+        (a, b) => match f {
+            Comparison::Eq => a.int() == b.int(),
+            Comparison::Lt => a.int() < b.int(),
+            Comparison::Le => a.int() <= b.int(),
+        },
+    }
+}
+
+/// `a * b + c`, rounded once in the dtype of the computation.
+pub(super) fn fma(a: Value, b: Value, c: Value, d: DType) -> Value {
+    let (a, b, c) = (a.float(), b.float(), c.float());
+    Value::Float(match d {
+        DType::F64 => a.mul_add(b, c),
+        d => round((a as f32).mul_add(b as f32, c as f32).into(), d),
+    })
+}
+/// `a * b + sum` in the wide number.
+pub(super) fn multiply_add(a: Value, b: Value, sum: Value) -> Value {
+    match sum {
+        Value::Float(s) => Value::Float(a.float().mul_add(b.float(), s)),
+        s => Value::Int(a.int().wrapping_mul(b.int()).wrapping_add(s.int())),
+    }
+}
+
+/// What a fold of nothing is.
+pub(super) fn fold_start(f: Fold, d: DType) -> Value {
+    match (f, d.class()) {
+        (Fold::Sum, Class::Float) => Value::Float(0.0),
+        (Fold::Prod, Class::Float) => Value::Float(1.0),
+        (Fold::Max, Class::Float) => Value::Float(f64::NEG_INFINITY),
+        (Fold::Min, Class::Float) => Value::Float(f64::INFINITY),
+        (Fold::Sum, _) => Value::Int(0),
+        (Fold::Prod, _) => Value::Int(1),
+        (Fold::Max, Class::Bool) => Value::Bool(false),
+        (Fold::Min, Class::Bool) => Value::Bool(true),
+        (Fold::Max, _) => Value::Int(range(d).0),
+        (Fold::Min, _) => Value::Int(range(d).1),
+    }
+}
+pub(super) fn fold(f: Fold, sum: Value, v: Value) -> Value {
+    let op = match f {
+        Fold::Sum => Arith::Add,
+        Fold::Prod => Arith::Mul,
+        Fold::Max => Arith::Max,
+        Fold::Min => Arith::Min,
+    };
+    match (sum, v) {
+        (Value::Float(s), v) => Value::Float(float_arith(op, s, v.float(), DType::F64)),
+        (Value::Bool(s), v) => Value::Bool(if f == Fold::Max { s | v.bool() } else { s & v.bool() }),
+        (Value::Int(s), v) if f == Fold::Prod => Value::Int(s.wrapping_mul(v.int())),
+        (Value::Int(s), v) => Value::Int(int_arith(op, s, v.int(), DType::I64)),
+    }
+}
+
+/// Does `v`, found later, take the place of `best`? The first of equal ones stays; the first NaN wins.
+pub(super) fn precedes(e: Extremum, v: Value, best: Value) -> bool {
+    match (v, best) {
+        (Value::Float(v), Value::Float(b)) if v.is_nan() || b.is_nan() => !b.is_nan(),
+        _ => match e {
+            Extremum::Max => compare(Comparison::Lt, best, v),
+            Extremum::Min => compare(Comparison::Lt, v, best),
+        },
+    }
+}
