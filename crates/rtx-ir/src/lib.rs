@@ -12,6 +12,9 @@ pub mod oracle;
 pub mod prims;
 pub mod record;
 pub mod rules;
+mod signature;
+pub mod text;
+mod verify;
 
 pub use builder::{Builder, Term};
 pub use def::{
@@ -20,6 +23,8 @@ pub use def::{
 };
 pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
 pub use op::{Attr, Attrs, Op, Prim, ScatterOp};
+pub use signature::{Parameter, Signature};
+pub use verify::verify;
 
 use rtx_core::{DType, Shape};
 use std::fmt;

@@ -1,0 +1,180 @@
+//! Graphs as text: what is printed parses back to the same program (lines of the user's program are no part of it).
+//!
+//! One node a line: `%3: f32 [2, 3] = add %1 %2`, attributes in braces, `@1` for a generation other than 0. A
+//! composite is written `call NAME`. What the result's type says (a cast's dtype, a reshape's shape) is not repeated.
+//!
+//! A `.rtxir` file is a header line with the format's and the numerics version, the graph, and a `return` line,
+//! without which the file is cut off.
+use crate::{Attr, Graph, Node, Op, OpDef, Prim, ValueId};
+use rtx_core::{DType, NUMERICS_VERSION, Shape};
+use std::fmt::Write;
+
+mod lex;
+mod parse;
+
+pub use parse::{File, Lookup, parse, read_file};
+
+/// Version of the format.
+const VERSION: u32 = 1;
+
+/// The graph as text.
+pub fn print(graph: &Graph) -> String {
+    let mut out = String::new();
+    let mut params = graph.params().iter();
+    for node in graph.nodes() {
+        print_node(&mut out, graph, node, &mut params);
+    }
+    out
+}
+
+/// The contents of a `.rtxir` file: a program that returns `outputs`.
+pub fn write_file(graph: &Graph, outputs: &[ValueId]) -> String {
+    let mut out = format!("rtxir {VERSION} numerics {NUMERICS_VERSION}\n{}return", print(graph));
+    outputs.iter().for_each(|v| push(&mut out, format_args!(" %{}", v.0)));
+    out.push('\n');
+    out
+}
+
+/// What follows `call` for a composite: its signature's head, `softmax.int`.
+pub fn call_name(def: &OpDef) -> &'static str {
+    def.sig.split('(').next().unwrap_or(def.sig)
+}
+
+/// Writing to a `String` cannot fail.
+fn push(out: &mut String, what: std::fmt::Arguments<'_>) {
+    let _ = out.write_fmt(what);
+}
+
+fn print_node<'a>(out: &mut String, graph: &Graph, node: &Node, params: &mut impl Iterator<Item = &'a u64>) {
+    for (i, v) in node.outs().enumerate() {
+        push(out, format_args!("{}%{}: {}", if i > 0 { ", " } else { "" }, v.0, graph.ty(v)));
+    }
+    out.push_str(" = ");
+    match &node.op {
+        Op::Composite(def, _) => push(out, format_args!("call {}", call_name(def))),
+        op => out.push_str(op.name()),
+    }
+    node.inputs.iter().for_each(|v| push(out, format_args!(" %{}", v.0)));
+    let fields = match &node.op {
+        Op::Input | Op::Ghost => Vec::new(),
+        Op::Prim(Prim::Param { dtype }) => vec![print_bits(*dtype, params.next().copied().unwrap_or_default())],
+        Op::Prim(p) => prim_fields(p),
+        Op::Composite(_, attrs) => attrs.iter().map(print_attr).collect(),
+    };
+    if !fields.is_empty() {
+        push(out, format_args!(" {{{}}}", fields.join(", ")));
+    }
+    if node.generation != 0 {
+        push(out, format_args!(" @{}", node.generation));
+    }
+    out.push('\n');
+}
+
+/// The attributes that the result's type does not tell.
+fn prim_fields(p: &Prim) -> Vec<String> {
+    let pairs = |list: &[(usize, usize)]| {
+        format!("[{}]", list.iter().map(|(a, b)| format!("{a}:{b}")).collect::<Vec<_>>().join(", "))
+    };
+    match p {
+        Prim::Constant { dtype, bits } => vec![print_bits(*dtype, *bits)],
+        Prim::Iota { axis, .. }
+        | Prim::Concat { axis }
+        | Prim::Gather { axis }
+        | Prim::Scatter { axis, .. }
+        | Prim::ArgReduce { axis, .. } => vec![format!("axis: {axis}")],
+        Prim::Permute(order) => vec![format!("order: {order:?}")],
+        Prim::Slice { axis, len, step } => {
+            vec![format!("axis: {axis}"), format!("len: {len}"), format!("step: {step}")]
+        }
+        Prim::Pad { axis, before, after } => {
+            vec![format!("axis: {axis}"), format!("before: {before}"), format!("after: {after}")]
+        }
+        Prim::UpdateSlice { axis, step } => vec![format!("axis: {axis}"), format!("step: {step}")],
+        Prim::Reduce { axes, .. } => vec![format!("axes: {axes:?}")],
+        Prim::Dot { batch, contract } => {
+            vec![format!("batch: {}", pairs(batch)), format!("contract: {}", pairs(contract))]
+        }
+        Prim::Param { .. }
+        | Prim::RandomBits { .. }
+        | Prim::Unary(_)
+        | Prim::Binary(_)
+        | Prim::Compare(_)
+        | Prim::Fma
+        | Prim::Select
+        | Prim::Cast(_)
+        | Prim::Bitcast(_)
+        | Prim::Reshape(_)
+        | Prim::Expand(_)
+        | Prim::Barrier => Vec::new(),
+    }
+}
+
+/// A number as people write it where that tells every bit, else its bits.
+fn print_bits(dtype: DType, bits: u64) -> String {
+    let text = match dtype {
+        DType::Bool => (bits != 0).to_string(),
+        DType::F16 => half::f16::from_bits(bits as u16).to_string(),
+        DType::BF16 => half::bf16::from_bits(bits as u16).to_string(),
+        DType::F32 => format!("{:?}", f32::from_bits(bits as u32)),
+        DType::F64 => format!("{:?}", f64::from_bits(bits)),
+        d => crate::oracle::Value::from_bits(d, bits).map_or_else(String::new, |v| v.int().to_string()),
+    };
+    if lex::number_bits(dtype, &text) == Some(bits) { text } else { format!("{bits:#x}") }
+}
+
+fn print_attr(a: &Attr) -> String {
+    match a {
+        Attr::None => "none".into(),
+        Attr::Bool(x) => x.to_string(),
+        Attr::Int(i) => i.to_string(),
+        Attr::Float(x) => format!("{x:?}"),
+        Attr::Ints(v) => format!("{v:?}"),
+        Attr::DType(d) => d.to_string(),
+        Attr::Str(s) => format!("{s:?}"),
+    }
+}
+
+/// The primitive with a name, attributes from `fields`, the rest from the type of the result.
+fn prim_of(name: &str, dtype: DType, shape: &Shape, f: &parse::Fields<'_>) -> Result<Prim, String> {
+    use rtx_core::{Arith, Comparison, Extremum, Fold, Function};
+    if let Some(x) = Function::parse(name) {
+        return Ok(Prim::Unary(x));
+    }
+    if let Some(x) = Arith::parse(name) {
+        return Ok(Prim::Binary(x));
+    }
+    if let Some(x) = Comparison::parse(name) {
+        return Ok(Prim::Compare(x));
+    }
+    if let Some(op) = name.strip_prefix("scatter_") {
+        let op = crate::ScatterOp::ALL.into_iter().find(|o| o.name() == op).ok_or("no such scatter")?;
+        return Ok(Prim::Scatter { axis: f.size("axis")?, op });
+    }
+    if let Some(fold) = name.strip_prefix("reduce_") {
+        return Ok(Prim::Reduce { fold: Fold::parse(fold).ok_or("no such reduction")?, axes: f.sizes("axes")? });
+    }
+    if let Some(e) = name.strip_prefix("arg_") {
+        return Ok(Prim::ArgReduce { extremum: Extremum::parse(e).ok_or("no such extremum")?, axis: f.size("axis")? });
+    }
+    Ok(match name {
+        "constant" => Prim::Constant { dtype, bits: f.bits(dtype)? },
+        "param" => Prim::Param { dtype },
+        "iota" => Prim::Iota { shape: shape.clone(), axis: f.size("axis")? },
+        "random_bits" => Prim::RandomBits { shape: shape.clone() },
+        "fma" => Prim::Fma,
+        "select" => Prim::Select,
+        "cast" => Prim::Cast(dtype),
+        "bitcast" => Prim::Bitcast(dtype),
+        "reshape" => Prim::Reshape(shape.clone()),
+        "permute" => Prim::Permute(f.sizes("order")?),
+        "expand" => Prim::Expand(shape.clone()),
+        "slice" => Prim::Slice { axis: f.size("axis")?, len: f.dim("len")?, step: f.int("step")? },
+        "pad" => Prim::Pad { axis: f.size("axis")?, before: f.size("before")? as u64, after: f.size("after")? as u64 },
+        "concat" => Prim::Concat { axis: f.size("axis")? },
+        "update_slice" => Prim::UpdateSlice { axis: f.size("axis")?, step: f.int("step")? },
+        "gather" => Prim::Gather { axis: f.size("axis")? },
+        "dot_general" => Prim::Dot { batch: f.pairs("batch")?, contract: f.pairs("contract")? },
+        "barrier" => Prim::Barrier,
+        other => return Err(format!("no op is called {other:?}")),
+    })
+}
