@@ -9,19 +9,59 @@ pub trait Number: Copy + Send + Sync + 'static {
     const ZERO: Self;
     /// `self * by + plus`: one rounding for floats, wrapping for integers.
     fn fma(self, by: Self, plus: Self) -> Self;
+    /// [`Number::fma`] with the same bits, for code compiled without an instruction for it.
+    #[inline(always)]
+    fn fma_without_instruction(self, by: Self, plus: Self) -> Self {
+        self.fma(by, plus)
+    }
     /// `self + other`, wrapping for integers.
     fn plus(self, other: Self) -> Self;
 }
 
-macro_rules! floats { ($($T:ty)*) => { $(
-    impl Number for $T {
-        const ZERO: Self = 0.0;
-        #[inline(always)]
-        fn fma(self, by: Self, plus: Self) -> Self { self.mul_add(by, plus) }
-        #[inline(always)]
-        fn plus(self, other: Self) -> Self { self + other }
+impl Number for f32 {
+    const ZERO: Self = 0.0;
+    #[inline(always)]
+    fn fma(self, by: Self, plus: Self) -> Self {
+        self.mul_add(by, plus)
     }
-)* } }
+    #[inline(always)]
+    fn fma_without_instruction(self, by: Self, plus: Self) -> Self {
+        fma_through_f64(self, by, plus)
+    }
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+}
+
+/// Rounded once, as the instruction does. The product is exact in f64; the sum is rounded to odd there (its last bit
+/// is set if anything was lost), which leaves the rounding to f32 right: Boldo and Melquiond, "Emulation of a FMA and
+/// correctly rounded sums: proved algorithms using rounding to odd", 2008.
+#[inline(always)]
+fn fma_through_f64(a: f32, b: f32, c: f32) -> f32 {
+    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + c;
+    // What the addition lost (Knuth); NaN where the sum is not finite, and then nothing is changed.
+    let back = sum - product;
+    let lost = (product - (sum - back)) + (c - back);
+    let bits = sum.to_bits();
+    let step = u64::from(lost.abs() > 0.0) & !bits & 1;
+    let outwards = (bits ^ lost.to_bits()) >> 63 == 0;
+    f64::from_bits(if outwards { bits + step } else { bits - step }) as f32
+}
+
+impl Number for f64 {
+    const ZERO: Self = 0.0;
+    #[inline(always)]
+    fn fma(self, by: Self, plus: Self) -> Self {
+        self.mul_add(by, plus)
+    }
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+}
+
 macro_rules! integers { ($($T:ty)*) => { $(
     impl Number for $T {
         const ZERO: Self = 0;
@@ -31,7 +71,6 @@ macro_rules! integers { ($($T:ty)*) => { $(
         fn plus(self, other: Self) -> Self { self.wrapping_add(other) }
     }
 )* } }
-floats!(f32 f64);
 integers!(i32 i64);
 
 /// A register of [`Vector::LANES`] elements.
@@ -111,7 +150,7 @@ unsafe impl<T: Number> Vector for Scalars<T> {
     }
     #[inline(always)]
     unsafe fn fma(self, by: Self, plus: Self) -> Self {
-        Self(std::array::from_fn(|l| self.0[l].fma(by.0[l], plus.0[l])))
+        Self(std::array::from_fn(|l| self.0[l].fma_without_instruction(by.0[l], plus.0[l])))
     }
     #[inline(always)]
     unsafe fn plus(self, other: Self) -> Self {
@@ -418,6 +457,32 @@ mod x86 {
             put(1, _mm256_permute2f128_pd::<0x20>(a1, b1));
             put(2, _mm256_permute2f128_pd::<0x31>(a0, b0));
             put(3, _mm256_permute2f128_pd::<0x31>(a1, b1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fma_through_f64_is_fma() {
+        let mut edges =
+            vec![0.0f32, 1.0, 1.5, f32::EPSILON, f32::MIN_POSITIVE, 1e-45, 1e-30, 3e38, f32::INFINITY, f32::NAN];
+        // Bits of every kind, most of them near each other in size, so that sums cancel and tie.
+        let mut state = 1u32;
+        for i in 0..60 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            edges.push(f32::from_bits(if i % 2 == 0 { state } else { 0x3f80_0000 | (state >> 9 & 0x7_0007) }));
+        }
+        edges.extend(edges.clone().iter().map(|x| -x));
+        for &a in &edges {
+            for &b in &edges {
+                for &c in edges.iter().chain(&[a * b, -(a * b)]) {
+                    let (got, want) = (fma_through_f64(a, b, c), a.mul_add(b, c));
+                    assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{a:e} * {b:e} + {c:e}");
+                }
+            }
         }
     }
 }
