@@ -1,1 +1,79 @@
-//! rtx-ops
+//! The ops that users call, one definition each: composites with their bodies and gradients, and spellings of primitives.
+//!
+//! A *composite* records as one node (contract C1). A *spelling* (see [`spelling`]) has no node of its own: its call
+//! becomes primitives at once, which is what promotion, broadcasting, views and comparisons need.
+//! Absent here: devices, kernels, and the tensors that users hold.
+
+mod args;
+mod call;
+mod precision;
+
+pub mod activation;
+pub mod attention;
+pub mod create;
+pub mod index;
+pub mod linear;
+pub mod loss;
+pub mod movement;
+pub mod norm;
+pub mod optimizer;
+pub mod pointwise;
+pub mod random;
+pub mod reduce;
+pub mod softmax;
+pub mod spelling;
+
+pub use call::{bind, call};
+
+use rtx_ir::OpDef;
+
+/// The families, each a list of definitions.
+const FAMILIES: &[&[&OpDef]] = &[
+    pointwise::ALL,
+    activation::ALL,
+    softmax::ALL,
+    norm::ALL,
+    reduce::ALL,
+    movement::ALL,
+    index::ALL,
+    linear::ALL,
+    loss::ALL,
+    attention::ALL,
+    create::ALL,
+    random::ALL,
+    optimizer::ALL,
+];
+
+/// How many definitions there are.
+const COUNT: usize = {
+    let (mut n, mut i) = (0, 0);
+    while i < FAMILIES.len() {
+        n += FAMILIES[i].len();
+        i += 1;
+    }
+    n
+};
+
+/// Every definition, by family.
+pub static ALL: &[&OpDef] = &{
+    let mut all: [&OpDef; COUNT] = [FAMILIES[0][0]; COUNT];
+    let (mut n, mut i) = (0, 0);
+    while i < FAMILIES.len() {
+        let mut j = 0;
+        while j < FAMILIES[i].len() {
+            all[n] = FAMILIES[i][j];
+            n += 1;
+            j += 1;
+        }
+        i += 1;
+    }
+    all
+};
+
+/// The definition of this name, the part of a signature before the overload: an op of [`ALL`], else a primitive.
+pub fn find(name: &str) -> Option<&'static OpDef> {
+    ALL.iter().chain(rtx_ir::prims::ALL).copied().find(|def| def.name() == name)
+}
+
+#[cfg(test)]
+mod tests;
