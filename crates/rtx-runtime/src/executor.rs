@@ -110,7 +110,7 @@ impl Executor {
     /// What went wrong, also in an earlier region of which no value tells.
     pub fn flush(&self) -> Result<()> {
         let regions = record::take_regions(self);
-        regions.into_iter().try_for_each(|region| region.run(FlushReason::Flush))?;
+        regions.for_each(|region| region.run_unheard(FlushReason::Flush));
         self.take_failure()
     }
 

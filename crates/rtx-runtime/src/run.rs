@@ -37,7 +37,7 @@ impl Region {
     ///
     /// # Errors
     /// What went wrong, for the caller that ran it; others find it in the values.
-    pub(crate) fn run(self: &Arc<Self>, reason: FlushReason) -> Result<()> {
+    pub(crate) fn run(self: &Arc<Self>, reason: FlushReason) -> Result<(), Failure> {
         let Some(mut body) = self.start() else { return Ok(()) };
         self.executor.totals().flushed(reason);
         body.note_new_nodes();
@@ -52,8 +52,8 @@ impl Region {
     /// Runs the region for a caller who returns no `Result`: the executor keeps what went wrong for the next step's
     /// end, next to the values that carry it (contract R5).
     pub(crate) fn run_unheard(self: &Arc<Self>, reason: FlushReason) {
-        if let Err(e) = self.run(reason) {
-            self.executor.keep_failure(e)
+        if let Err(failure) = self.run(reason) {
+            self.executor.keep_failure(failure.error)
         }
     }
 
@@ -80,6 +80,13 @@ impl Region {
             }
         }
     }
+}
+
+/// Why a region failed.
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// The values that were put back as they were, and so do not carry the error.
+    pub(crate) put_back: Vec<ValueId>,
 }
 
 /// The values that somebody holds and that wait for this region, ascending.
@@ -118,61 +125,57 @@ enum Source {
 }
 
 impl Results<'_> {
-    fn run(&self, body: &mut Body) -> Result<()> {
-        let executor = &self.region.executor;
+    fn run(&self, body: &mut Body) -> Result<(), Failure> {
+        let totals = self.region.executor.totals();
         if self.held.is_empty() {
-            add(&executor.totals().regions_dropped, 1);
+            add(&totals.regions_dropped, 1);
             return Ok(());
         }
-        add(&executor.totals().regions_run, 1);
-        add(&executor.totals().nodes_run, body.graph.nodes().len());
+        add(&totals.regions_run, 1);
+        add(&totals.nodes_run, body.graph.nodes().len());
         settle_inputs(body);
         let facts = facts(body);
         let sources: Vec<Source> = body.inputs.iter().map(source).collect();
         let spread = self.spread_poison(body, &sources);
-        let wanted: Vec<ValueId> =
-            self.held.iter().filter(|(id, v)| v.pending_in(self.region) == Some(*id)).map(|(id, _)| *id).collect();
+        let wanted: Vec<ValueId> = self.pending().map(|(id, _)| *id).collect();
         if wanted.is_empty() {
             return spread;
         }
-        match run_plan(executor, body, &facts, &sources, &wanted) {
+        match run_plan(&self.region.executor, body, &facts, &sources, &wanted) {
             Ok(done) => {
                 self.settle(done);
                 spread
             }
-            Err(failed) => {
-                add(&executor.totals().failures, 1);
-                let (error, started) = failed;
-                self.fail(body, &sources, &error, started);
-                Err(error)
+            Err((error, started)) => {
+                add(&totals.failures, 1);
+                let poison = |(id, value): &(ValueId, Value)| poison(body, &sources, *id, value, &error, started);
+                let put_back = self.pending().filter_map(poison).collect();
+                Err(Failure { error, put_back })
             }
         }
     }
 
-    /// Values that depend on a poisoned input are poisoned alike (contract R5).
-    fn spread_poison(&self, body: &Body, sources: &[Source]) -> Result<()> {
+    /// What has not been settled.
+    fn pending(&self) -> impl Iterator<Item = &(ValueId, Value)> {
+        self.held.iter().filter(|(id, value)| value.pending_in(self.region) == Some(*id))
+    }
+
+    /// Values that depend on a poisoned input are poisoned alike (contract R5). That input's failure has been told
+    /// or is carried by it, so this one is only a failure where values were put back.
+    fn spread_poison(&self, body: &Body, sources: &[Source]) -> Result<(), Failure> {
         if sources.iter().all(|s| matches!(s, Source::Ready(_))) {
             return Ok(());
         }
-        let mut poison: Vec<Option<Error>> = vec![None; body.graph.value_count()];
-        for (id, source) in body.graph.inputs().zip(sources) {
-            if let Source::Poisoned(e) = source {
-                poison[id.index()] = Some(e.clone());
-            }
-        }
-        for node in body.graph.nodes() {
-            if let Some(e) = node.inputs.iter().find_map(|v| poison[v.index()].clone()) {
-                node.outs().for_each(|v| poison[v.index()] = Some(e.clone()));
-            }
-        }
-        let mut first = Ok(());
+        let errors = spread_errors(&body.graph, sources);
+        let mut failure = None;
         for (id, value) in &self.held {
-            if let Some(e) = &poison[id.index()] {
-                self.poison(body, sources, *id, value, e, false);
-                first = first.and(Err(e.clone()));
+            let Some(error) = &errors[id.index()] else { continue };
+            if let Some(back) = poison(body, sources, *id, value, error, false) {
+                let failure = failure.get_or_insert_with(|| Failure { error: error.clone(), put_back: Vec::new() });
+                failure.put_back.push(back);
             }
         }
-        first
+        failure.map_or(Ok(()), Err)
     }
 
     fn settle(&self, done: Vec<(ValueId, Storage)>) {
@@ -182,19 +185,43 @@ impl Results<'_> {
             }
         }
     }
+}
 
-    fn fail(&self, body: &Body, sources: &[Source], error: &Error, started: bool) {
-        for (id, value) in &self.held {
-            if value.pending_in(self.region) == Some(*id) {
-                self.poison(body, sources, *id, value, error, started);
-            }
+/// For each value the first error among all that it depends on.
+fn spread_errors(graph: &Graph, sources: &[Source]) -> Vec<Option<Error>> {
+    let mut errors: Vec<Option<Error>> = vec![None; graph.value_count()];
+    for (id, source) in graph.inputs().zip(sources) {
+        if let Source::Poisoned(e) = source {
+            errors[id.index()] = Some(e.clone());
         }
     }
+    for node in graph.nodes() {
+        if let Some(e) = node.inputs.iter().find_map(|v| errors[v.index()].clone()) {
+            node.outs().for_each(|v| errors[v.index()] = Some(e.clone()));
+        }
+    }
+    errors
+}
 
-    /// Poisons a value, or puts back what it replaces where nothing has been written yet (contract R6).
-    fn poison(&self, body: &Body, sources: &[Source], id: ValueId, value: &Value, error: &Error, started: bool) {
-        let old = if started { None } else { replaced(body, sources, id) };
-        value.set_state(old.map_or_else(|| State::Poisoned(error.clone()), State::Ready));
+/// Poisons a value; where nothing has been written yet and it replaces another, that one is put back (contract R6)
+/// and the id is given.
+fn poison(
+    body: &Body,
+    sources: &[Source],
+    id: ValueId,
+    value: &Value,
+    error: &Error,
+    started: bool,
+) -> Option<ValueId> {
+    match if started { None } else { replaced(body, sources, id) } {
+        Some(old) => {
+            value.set_state(State::Ready(old));
+            Some(id)
+        }
+        None => {
+            value.set_state(State::Poisoned(error.clone()));
+            None
+        }
     }
 }
 

@@ -129,15 +129,25 @@ impl Value {
 
     /// The state after its region has run.
     fn settle(&self) -> Result<State> {
-        if let State::Pending { region, .. } = self.state() {
+        if let State::Pending { region, id } = self.state() {
             self.0.executor.submit_step(Some(&region));
-            region.run(FlushReason::Read)?;
+            match region.run(FlushReason::Read) {
+                // The value shows nothing of what happened, so its reader is told here and now.
+                Err(failure) if failure.put_back.contains(&id) => return Err(failure.error),
+                // Others were put back.
+                Err(failure) if !self.is_poisoned() => self.0.executor.keep_failure(failure.error),
+                Err(_) | Ok(()) => (),
+            }
         }
         match self.state() {
             State::Poisoned(e) => Err(e),
             State::Pending { .. } => Err(never_ran()),
             ready => Ok(ready),
         }
+    }
+
+    fn is_poisoned(&self) -> bool {
+        matches!(&*lock(&self.0.state), State::Poisoned(_))
     }
 
     pub(crate) fn state(&self) -> State {

@@ -1,0 +1,128 @@
+//! Laws of failure: what goes wrong poisons results, leaves state as it was, and is never swallowed (contract R5, R6).
+mod mock;
+use mock::{floats, mock};
+use rtx_core::{Kind, Location};
+use rtx_runtime::Value;
+use std::sync::atomic::Ordering::SeqCst;
+
+#[test]
+fn an_index_out_of_range_names_op_line_and_index_at_every_read() {
+    let m = mock();
+    let (table, at) = (m.vector(&[1.0, 2.0, 3.0]), m.indices(&[0, 7, -1]));
+    let line = Location::caller().line() + 1;
+    let y = m.gather(&table, &at);
+    let z = m.add(&y, &y);
+    let e = z.read().expect_err("out of range");
+    assert_eq!((e.kind(), e.message()), (Kind::Index, "gather: index 7 is outside 0..3"));
+    assert_eq!(e.recorded().map(Location::line), Some(line));
+    for again in [y.read(), z.read(), m.add(&y, &table).read()] {
+        assert_eq!(again.expect_err("poisoned").to_string(), e.to_string());
+    }
+    assert_eq!(floats(&m.add(&table, &table)), [2.0, 4.0, 6.0], "the next region is none the worse");
+    assert_eq!(floats(&m.gather(&table, &m.indices(&[2, 1, 0]))), [3.0, 2.0, 1.0]);
+}
+
+#[test]
+fn poison_reaches_what_depends_on_it_and_nothing_else() {
+    let m = mock();
+    let (table, at) = (m.vector(&[1.0, 2.0]), m.indices(&[5, 0]));
+    let bad = m.gather(&table, &at);
+    bad.read().expect_err("out of range");
+    let (worse, good) = (m.mul(&bad, &table), m.mul(&table, &table));
+    assert_eq!(floats(&good), [1.0, 4.0]);
+    assert_eq!(worse.read().expect_err("poisoned").kind(), Kind::Index);
+}
+
+/// Two parameters updated, a loss: the results.
+fn step(m: &mock::Mock, params: &mut [Value; 2], x: &Value) -> Value {
+    let loss = m.mul(&m.add(&params[0], &params[1]), x);
+    for p in params.iter_mut() {
+        *p = m.record(|r| {
+            let (old, loss) = (r.import(p), r.import(&loss));
+            let new = r.builder().add(old, loss).expect("adds");
+            r.replaces(new, old);
+            r.export(new)
+        });
+    }
+    loss
+}
+
+#[test]
+fn a_failed_allocation_at_every_point_leaves_parameters_as_they_were() {
+    let mut failures = 0;
+    for k in 1..20 {
+        let m = mock();
+        let x = m.vector(&[1.0; 32]);
+        let mut params = [m.vector(&[2.0; 32]), m.vector(&[3.0; 32])];
+        m.device.fail_in.store(k, SeqCst);
+        let loss = step(&m, &mut params, &x);
+        m.executor.seal_step().expect("closes");
+        let read = loss.read();
+        m.device.fail_in.store(0, SeqCst);
+        if read.is_ok() {
+            assert_eq!((floats(&params[0]), floats(&params[1])), (vec![7.0; 32], vec![8.0; 32]), "k = {k}");
+            continue;
+        }
+        failures += 1;
+        let e = read.expect_err("no memory");
+        assert_eq!((e.kind(), loss.read().expect_err("the same").message()), (Kind::Memory, e.message()));
+        assert_eq!((floats(&params[0]), floats(&params[1])), (vec![2.0; 32], vec![3.0; 32]), "k = {k}");
+        let loss = step(&m, &mut params, &x);
+        assert_eq!((floats(&loss), floats(&params[1])), (vec![5.0; 32], vec![8.0; 32]), "the next step runs");
+    }
+    assert!(failures >= 2, "the arena and the loss are allocated");
+}
+
+#[test]
+fn a_failure_that_no_value_tells_of_is_told_at_the_next_step() {
+    let m = mock();
+    let mut params = [m.vector(&[2.0; 32]), m.vector(&[3.0; 32])];
+    let x = m.vector(&[1.0; 32]);
+    drop(step(&m, &mut params, &x));
+    m.executor.seal_step().expect("closes");
+    m.device.exhausted.store(true, SeqCst);
+    let y = m.add(&params[0], &params[0]);
+    m.device.exhausted.store(false, SeqCst);
+    assert_eq!(m.executor.seal_step().expect_err("the step failed").kind(), Kind::Memory);
+    assert_eq!(floats(&y), [4.0; 32], "the parameter is as it was");
+    m.executor.flush().expect("told once");
+}
+
+#[test]
+fn freed_memory_is_given_back_before_an_allocation_fails() {
+    let m = mock();
+    drop(m.vector(&[0.0; 1000]));
+    m.device.fail_in.store(1, SeqCst);
+    assert_eq!(floats(&m.vector(&[1.0])), [1.0]);
+    assert_eq!(m.executor.counters().bytes_cached, 64);
+}
+
+#[test]
+fn a_compiler_that_refuses_or_panics_leaves_an_error_and_no_lock() {
+    let m = mock();
+    let x = m.vector(&[1.0]);
+    let y = m.record(|r| {
+        let x = r.import(&x);
+        let out = r.builder().sub(x, x).expect("subtracts");
+        r.export(out)
+    });
+    let e = y.read().expect_err("not built");
+    assert_eq!((e.kind(), e.message()), (Kind::Unsupported, "mock: sub"));
+    m.compiler.panics.store(true, SeqCst);
+    let z = m.add(&x, &x);
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| z.read()));
+    assert!(caught.is_err());
+    assert_eq!(z.read().expect_err("poisoned").kind(), Kind::Internal);
+    m.compiler.panics.store(false, SeqCst);
+    assert_eq!(floats(&m.add(&x, &x)), [2.0]);
+}
+
+#[test]
+fn a_mistake_within_a_record_call_leaves_the_region_usable() {
+    let m = mock();
+    let (x, y) = (m.vector(&[1.0]), m.vector(&[1.0, 2.0, 3.0]));
+    let z = m.add(&x, &x);
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| m.mul(&y, &m.vector(&[1.0, 2.0]))));
+    assert!(caught.is_err());
+    assert_eq!(floats(&m.add(&z, &x)), [3.0]);
+}
