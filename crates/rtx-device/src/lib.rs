@@ -3,6 +3,8 @@
 //! The processor is always there: [`cpu`] needs no set-up, so neither does a tensor made without a word about
 //! devices.
 
+mod choose;
+
 use rtx_cpu::CpuDevice;
 use rtx_plan::Compile;
 use rtx_runtime::Executor;

@@ -1,1 +1,59 @@
-//! rtx-tensor
+//! Tensors as users hold them: handles to cells, ops as methods, gradients, random numbers.
+//!
+//! An op on a [`Tensor`] checks its arguments at once, appends nodes to the thread's pending region, and returns;
+//! reading a value runs the region. Methods come from the op table (`methods.rs` is generated), so a name, a
+//! signature and its documentation are written once, at the definition.
+//!
+//! Absent here: kernels, compilers, drivers, layers.
+//!
+//! ```
+//! let x = rtx_tensor::ones([2, 3]);
+//! let y = &x * 2.0 + rtx_tensor::tensor!([1.0, 2.0, 3.0]);
+//! assert_eq!(y.shape(), [2, 3]);
+//! ```
+
+pub mod autograd;
+mod backward;
+mod call;
+mod create;
+mod device;
+mod display;
+mod engine;
+mod failure;
+pub mod functional;
+pub mod index;
+mod inplace;
+mod methods;
+mod movement;
+mod number;
+mod operand;
+mod random;
+mod read;
+mod scope;
+pub mod shape;
+mod spelled;
+mod stats;
+mod tape;
+mod tensor;
+mod view;
+
+pub use autograd::{Grad, grad, no_grad};
+pub use backward::Backward;
+pub use call::{Argument, call};
+pub use create::{
+    Literal, arange, arange_step, cat, equal, eye, from_bytes, from_slice, full, full_like, linspace, literal,
+    meshgrid, ones, ones_like, stack, zeros, zeros_like,
+};
+pub use device::{Device, Place};
+pub use index::{Ellipsis, NewAxis, step};
+pub use methods::{TryTensor, options};
+pub use number::IntoScalar;
+pub use operand::Operand;
+pub use random::{
+    Generator, RandomState, fork, generator, manual_seed, multinomial, rand, randint, randn, randperm, with_generator,
+};
+pub use rtx_core::{DType, Element, Error, Kind, Location, Result, Scalar};
+pub use scope::{current_scope, in_scope};
+pub use shape::keep;
+pub use stats::{Counters, Memory, counters, end_step, flush, memory, no_new_plans, reset_peak_memory};
+pub use tensor::Tensor;

@@ -1,0 +1,152 @@
+//! Gradients as values, scopes without them, and rules of one's own.
+use crate::{
+    Location, Result, Tensor,
+    backward::{self, Options},
+    failure::OrPanic,
+    tape::{self, CustomRule, Edge, Payload, Record, Rule, Traced},
+};
+use rtx_core::{Error, Kind};
+use smallvec::smallvec;
+
+/// Nothing recorded inside needs a gradient. A closure, not a guard: it cannot leak across `.await`.
+pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
+    tape::with_taping(false, f)
+}
+/// Undoes [`no_grad`] inside it.
+pub fn enable_grad<T>(f: impl FnOnce() -> T) -> T {
+    tape::with_taping(true, f)
+}
+/// Does this thread record what gradients need?
+pub fn is_grad_enabled() -> bool {
+    tape::is_taping()
+}
+
+/// Gradients as values: `let [gx, gw] = grad(&loss, [&x, &w]);`
+///
+/// # Panics
+/// As [`Grad::wrt`].
+#[track_caller]
+pub fn grad<const N: usize>(out: &Tensor, wrt: [&Tensor; N]) -> [Tensor; N] {
+    Grad::of(out).wrt(wrt)
+}
+
+/// `torch.autograd.grad` with its options.
+#[derive(Clone, Copy, Debug)]
+pub struct Grad<'a> {
+    out: &'a Tensor,
+    gradient: Option<&'a Tensor>,
+    create_graph: bool,
+    retain_graph: bool,
+}
+
+impl<'a> Grad<'a> {
+    /// Gradients of this tensor.
+    pub fn of(out: &'a Tensor) -> Self {
+        Self { out, gradient: None, create_graph: false, retain_graph: false }
+    }
+    /// Starts from this cotangent instead of 1.
+    pub fn gradient(self, gradient: &'a Tensor) -> Self {
+        Self { gradient: Some(gradient), ..self }
+    }
+    /// The gradients can be differentiated again. Keeps the records.
+    pub fn create_graph(self) -> Self {
+        Self { create_graph: true, ..self }
+    }
+    /// Keeps the records for another pass.
+    pub fn retain_graph(self) -> Self {
+        Self { retain_graph: true, ..self }
+    }
+    /// With respect to these; `.grad()` of nothing changes.
+    ///
+    /// # Panics
+    /// When the result does not depend on one of them, or for what [`Tensor::backward`] panics.
+    #[track_caller]
+    pub fn wrt<const N: usize>(self, wrt: [&Tensor; N]) -> [Tensor; N] {
+        let found = self.find(&wrt).or_panic();
+        let mut found = found.into_iter().enumerate();
+        wrt.map(|_| match found.next() {
+            Some((_, Some(t))) => t,
+            other => {
+                let which = other.map_or(0, |(i, _)| i);
+                Err(Error::new(Kind::Autograd, format!("grad: the result does not depend on tensor {which}")))
+                    .or_panic()
+            }
+        })
+    }
+    /// The same for a list; `None` for tensors on which the result does not depend.
+    ///
+    /// # Errors
+    /// For what [`Tensor::backward`] panics.
+    #[track_caller]
+    pub fn find(self, wrt: &[&Tensor]) -> Result<Vec<Option<Tensor>>> {
+        let options =
+            Options { create_graph: self.create_graph, retain_graph: self.retain_graph, at: Location::caller() };
+        let mut edges = Vec::new();
+        for (i, t) in wrt.iter().enumerate() {
+            let edge = t.traced()?.edge;
+            edges.push(
+                edge.ok_or_else(|| Error::new(Kind::Autograd, format!("grad: tensor {i} does not require grad")))?,
+            );
+        }
+        let walk = backward::walk(self.out, self.gradient, &edges, options)?;
+        let found = (0..edges.len()).map(|i| walk.found(i).map(Tensor::from_traced)).collect();
+        walk.use_up();
+        Ok(found)
+    }
+}
+
+/// A function with a gradient of its own.
+pub trait Function<const N: usize>: Send + Sync + Sized + 'static {
+    /// The value. Nothing inside is on the tape.
+    fn forward(&self, saved: &mut Saved, inputs: [&Tensor; N]) -> Tensor;
+    /// The gradients of the inputs, given that of the output; `None` where there is none.
+    fn backward(&self, saved: &Saved, grad: &Tensor) -> [Option<Tensor>; N];
+    /// Calls it. Not `#[track_caller]`: a mistake inside `forward` shows its own line.
+    fn apply(self, inputs: [&Tensor; N]) -> Tensor {
+        apply(self, inputs).or_panic()
+    }
+}
+
+/// Tensors kept for the backward pass.
+#[derive(Default)]
+pub struct Saved(Vec<Tensor>);
+impl Saved {
+    /// Keeps a tensor's value as it is now.
+    pub fn save(&mut self, t: &Tensor) {
+        self.0.push(tape::with_taping(true, || t.clone()))
+    }
+    /// The `k`-th tensor kept.
+    ///
+    /// # Panics
+    /// When fewer were kept.
+    #[track_caller]
+    pub fn get(&self, k: usize) -> &Tensor {
+        &self.0[k]
+    }
+}
+
+struct Custom<F, const N: usize> {
+    function: F,
+    saved: Saved,
+}
+impl<const N: usize, F: Function<N>> CustomRule for Custom<F, N> {
+    fn gradients(&self, cotangent: &Tensor) -> Vec<Option<Tensor>> {
+        self.function.backward(&self.saved, cotangent).into()
+    }
+}
+
+fn apply<const N: usize, F: Function<N>>(function: F, inputs: [&Tensor; N]) -> Result<Tensor> {
+    let mut saved = Saved::default();
+    let out = no_grad(|| function.forward(&mut saved, inputs));
+    let mut edges = smallvec![];
+    for x in inputs {
+        edges.push(x.traced()?.edge.filter(|_| tape::is_taping()));
+    }
+    if edges.iter().all(Option::is_none) || !out.dtype().is_float() {
+        return Ok(out);
+    }
+    let rule = Rule::Custom(Box::new(Custom { function, saved }));
+    let record =
+        Record::new(std::any::type_name::<F>(), Location::caller(), smallvec![out.ty()], Payload { edges, rule });
+    Ok(Tensor::from_traced(Traced { value: out.traced()?.value, edge: Some(Edge::Node(record, 0)) }))
+}

@@ -1,0 +1,263 @@
+//! Tensors from nothing: free functions, as `torch.zeros`. Creation is deferred, so `zeros(n).to(BF16)` makes no f32.
+use crate::{
+    Result, Tensor,
+    call::{self, Argument},
+    engine::Value,
+    failure::OrPanic,
+    number::IntoScalar,
+    shape::{Int, IntoShape, check_sizes, wrap_dim},
+};
+use rtx_core::{DType, Element, Error, Kind, Scalar, Shape};
+use rtx_ir::{Builder, Prim, Type, ValueId};
+use std::ops::Range;
+
+#[track_caller]
+fn made(
+    op: &str,
+    shape: impl IntoShape,
+    f: impl FnOnce(&mut Builder<'_>, &Shape) -> Result<ValueId>,
+) -> Result<Tensor> {
+    let shape = Shape::of(&check_sizes(op, &shape.sizes())?);
+    call::record_one(&[], |b, _| f(b, &shape))
+}
+
+/// Zeros, `f32`.
+#[track_caller]
+pub fn zeros(shape: impl IntoShape) -> Tensor {
+    made("zeros", shape, |b, s| b.full(DType::F32, s, 0.0)).or_panic()
+}
+/// Ones, `f32`.
+#[track_caller]
+pub fn ones(shape: impl IntoShape) -> Tensor {
+    made("ones", shape, |b, s| b.full(DType::F32, s, 1.0)).or_panic()
+}
+/// A number, repeated. Floats make `f32`, integers `i64`, as in PyTorch.
+#[track_caller]
+pub fn full(shape: impl IntoShape, value: impl IntoScalar) -> Tensor {
+    let value = value.scalar();
+    made("full", shape, |b, s| {
+        let number = b.param(value.dtype(), value)?;
+        b.expand(number, s)
+    })
+    .or_panic()
+}
+/// Zeros of another tensor's shape and dtype.
+#[track_caller]
+pub fn zeros_like(x: &Tensor) -> Tensor {
+    full_constant(x, 0.0).or_panic()
+}
+/// Ones of another tensor's shape and dtype.
+#[track_caller]
+pub fn ones_like(x: &Tensor) -> Tensor {
+    full_constant(x, 1.0).or_panic()
+}
+#[track_caller]
+fn full_constant(x: &Tensor, value: f64) -> Result<Tensor> {
+    let ty = x.ty();
+    call::record_one(&[], |b, _| b.full(ty.dtype, &ty.shape, value))
+}
+/// A number of another tensor's shape and dtype.
+#[track_caller]
+pub fn full_like(x: &Tensor, value: impl IntoScalar) -> Tensor {
+    let (ty, value) = (x.ty(), value.scalar());
+    call::record_one(&[], |b, _| {
+        let number = b.param(ty.dtype, value)?;
+        b.expand(number, &ty.shape)
+    })
+    .or_panic()
+}
+/// A number as a tensor of rank 0.
+#[track_caller]
+pub(crate) fn scalar(value: Scalar, dtype: DType) -> Result<Tensor> {
+    call::record_one(&[], |b, _| b.param(dtype, value))
+}
+/// The integers of a range, `i64`.
+#[track_caller]
+pub fn arange<T: Int>(range: Range<T>) -> Tensor {
+    arange_step(range, 1)
+}
+/// The integers of a range, `step` apart, `i64`.
+///
+/// # Panics
+/// When the step is 0.
+#[track_caller]
+pub fn arange_step<T: Int>(range: Range<T>, step: i64) -> Tensor {
+    let (start, end) = (range.start.int(), range.end.int());
+    if step == 0 {
+        Err(Error::new(Kind::Argument, "arange: a step of 0")).or_panic()
+    }
+    let reach = if step > 0 { end - start } else { start - end };
+    let len = if reach > 0 { (reach as u64).div_ceil(step.unsigned_abs()) as usize } else { 0 };
+    call::record_one(&[], |b, _| {
+        let count = b.prim(Prim::Iota { shape: Shape::of(&[len]), axis: 0 }, &[])?;
+        let count = if step == 1 { count } else { b.mul(count, step as f64)? };
+        if start == 0 {
+            return Ok(count);
+        }
+        let start = b.param(DType::I64, Scalar::Int(start))?;
+        b.add(count, start)
+    })
+    .or_panic()
+}
+/// `steps` numbers from `start` to `end`, both included, `f32`.
+#[track_caller]
+pub fn linspace(start: f64, end: f64, steps: usize) -> Tensor {
+    let step = if steps > 1 { (end - start) / (steps - 1) as f64 } else { 0.0 };
+    (arange(0..steps).to(DType::F64) * step + start).to(DType::F32)
+}
+/// The identity matrix, `f32`.
+#[track_caller]
+pub fn eye(n: usize) -> Tensor {
+    call::record_one(&[], |b, _| {
+        let shape = Shape::of(&[n, n]);
+        let row = b.prim(Prim::Iota { shape: shape.clone(), axis: 0 }, &[])?;
+        let column = b.prim(Prim::Iota { shape, axis: 1 }, &[])?;
+        let diagonal = b.eq(row, column)?;
+        b.cast(diagonal, DType::F32)
+    })
+    .or_panic()
+}
+
+/// Tensors one after the other along a dim.
+///
+/// # Panics
+/// When there are none, or they do not fit.
+#[track_caller]
+pub fn cat<T: AsRef<Tensor>>(parts: &[T], dim: impl Int) -> Tensor {
+    let parts = Argument::Tensors(parts.iter().map(|t| t.as_ref().alias()).collect());
+    call::call_one(call::op!("cat"), &[parts, dim.int().into()]).or_panic()
+}
+/// Tensors of one shape under a new dim.
+///
+/// # Panics
+/// When there are none, or they do not fit.
+#[track_caller]
+pub fn stack<T: AsRef<Tensor>>(parts: &[T], dim: impl Int) -> Tensor {
+    let parts = Argument::Tensors(parts.iter().map(|t| t.as_ref().alias()).collect());
+    call::call_one(call::op!("stack"), &[parts, dim.int().into()]).or_panic()
+}
+/// Are shapes, dtypes and all elements equal?
+///
+/// # Errors
+/// What went wrong while the tensors were computed.
+pub fn equal(a: &Tensor, b: &Tensor) -> Result<bool> {
+    Ok(a.shape() == b.shape() && a.dtype() == b.dtype() && a.read_bytes()? == b.read_bytes()?)
+}
+
+/// Typed data keeps its type: `from_slice(&[1.0f64], 1)` is `f64`. (Numbers in `tensor!` are Python's: `f32`, `i64`.)
+///
+/// # Panics
+/// When the numbers do not fill the shape, or memory is short.
+#[track_caller]
+pub fn from_slice<T: Element>(data: &[T], shape: impl IntoShape) -> Tensor {
+    from_elements(data, &shape.sizes()).or_panic()
+}
+fn from_elements<T: Element>(data: &[T], sizes: &[i64]) -> Result<Tensor> {
+    let mut bytes = Vec::with_capacity(size_of_val(data));
+    data.iter().for_each(|x| x.write(&mut bytes));
+    let shape = check_sizes("from_slice", sizes)?;
+    if shape.iter().product::<usize>() != data.len() {
+        return Err(Error::new(Kind::Shape, format!("from_slice: {} numbers for shape {shape:?}", data.len())));
+    }
+    from_bytes(T::DTYPE, shape, &bytes)
+}
+/// A tensor from its bytes, row-major, in native order.
+///
+/// # Errors
+/// When the bytes do not fill the shape, or memory is short.
+pub fn from_bytes(dtype: DType, shape: impl IntoShape, bytes: &[u8]) -> Result<Tensor> {
+    let ty = Type::new(dtype, Shape::of(&check_sizes("from_bytes", &shape.sizes())?));
+    if ty.bytes() != bytes.len() {
+        return Err(Error::new(Kind::Shape, format!("from_bytes: {} bytes for {ty}", bytes.len())));
+    }
+    Ok(Tensor::from_value(Value::from_bytes(&crate::engine::cpu(), ty, bytes)?))
+}
+
+/// Nested arrays and vectors of numbers.
+pub trait Literal {
+    /// The element type: Python's for its literals.
+    const DTYPE: DType;
+    /// Appends the sizes, outermost first; `None` for a ragged literal.
+    fn sizes(&self, out: &mut Vec<usize>) -> Option<()>;
+    /// Appends the numbers, row-major.
+    fn numbers(&self, out: &mut Vec<Scalar>);
+}
+macro_rules! literals { ($($T:ty => $D:ident),*) => { $(impl Literal for $T {
+    const DTYPE: DType = DType::$D;
+    fn sizes(&self, _: &mut Vec<usize>) -> Option<()> { Some(()) }
+    fn numbers(&self, out: &mut Vec<Scalar>) { out.push(self.scalar()) }
+})* } }
+literals!(f32 => F32, f64 => F32, i32 => I64, i64 => I64, u8 => I64, usize => I64, bool => Bool);
+impl<T: Literal, const N: usize> Literal for [T; N] {
+    const DTYPE: DType = T::DTYPE;
+    fn sizes(&self, out: &mut Vec<usize>) -> Option<()> {
+        sizes_of(self, out)
+    }
+    fn numbers(&self, out: &mut Vec<Scalar>) {
+        self.iter().for_each(|x| x.numbers(out))
+    }
+}
+impl<T: Literal> Literal for Vec<T> {
+    const DTYPE: DType = T::DTYPE;
+    fn sizes(&self, out: &mut Vec<usize>) -> Option<()> {
+        sizes_of(self, out)
+    }
+    fn numbers(&self, out: &mut Vec<Scalar>) {
+        self.iter().for_each(|x| x.numbers(out))
+    }
+}
+fn sizes_of<T: Literal>(rows: &[T], out: &mut Vec<usize>) -> Option<()> {
+    let mut inner = Vec::new();
+    for (i, row) in rows.iter().enumerate() {
+        let mut sizes = Vec::new();
+        row.sizes(&mut sizes)?;
+        if i > 0 && sizes != inner {
+            return None;
+        }
+        inner = sizes;
+    }
+    out.push(rows.len());
+    out.extend(inner);
+    Some(())
+}
+/// What `tensor!` calls: `f32`, `i64` or `bool` from nested arrays.
+///
+/// # Panics
+/// When vectors inside have different lengths.
+#[track_caller]
+pub fn literal<L: Literal>(data: L) -> Tensor {
+    let (mut sizes, mut numbers) = (Vec::new(), Vec::new());
+    if data.sizes(&mut sizes).is_none() {
+        Err(Error::new(Kind::Shape, "tensor!: rows have different lengths")).or_panic()
+    }
+    data.numbers(&mut numbers);
+    from_numbers(&numbers, L::DTYPE, sizes).or_panic()
+}
+fn from_numbers(numbers: &[Scalar], dtype: DType, shape: Vec<usize>) -> Result<Tensor> {
+    let mut bytes = Vec::with_capacity(numbers.len() * dtype.size());
+    for n in numbers {
+        let bits = n
+            .to_bits(dtype)
+            .ok_or_else(|| Error::new(Kind::Unsupported, format!("tensor!: {dtype} is not built yet")))?;
+        bytes.extend_from_slice(&bits.to_le_bytes()[..dtype.size()]);
+    }
+    from_bytes(dtype, shape, &bytes)
+}
+/// `tensor!([[1., 2.], [3., 4.]])`, `tensor!(2.5)`, `tensor!([1, 2]; F64)`.
+#[macro_export]
+macro_rules! tensor {
+    ($data:expr; $place:expr) => {
+        $crate::literal($data).to($place)
+    };
+    ($data:expr) => {
+        $crate::literal($data)
+    };
+}
+
+/// Copies of grids of coordinates: rows of the first, columns of the second (`indexing="ij"`).
+#[track_caller]
+pub fn meshgrid(a: &Tensor, b: &Tensor) -> [Tensor; 2] {
+    let shape = [a.numel(), b.numel()];
+    wrap_dim("meshgrid", 0, a.rank()).or_panic();
+    [a.reshape((-1, 1)).expand(shape), b.reshape((1, -1)).expand(shape)]
+}

@@ -1,0 +1,197 @@
+//! `torch.nn.functional`: what is no method of `Tensor`, and the layers' functions.
+use crate::{
+    Result, Tensor,
+    call::{self, Argument},
+    failure::OrPanic,
+    random,
+    shape::{Int, IntoShape},
+};
+use rtx_core::{DType, Error, Kind};
+
+#[track_caller]
+fn call_named(name: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Tensor> {
+    call::one(call::call(name, args, kwargs)?)
+}
+
+/// max(x, 0).
+#[track_caller]
+pub fn relu(x: &Tensor) -> Tensor {
+    x.relu()
+}
+/// x Φ(x), with Φ the normal distribution function.
+#[track_caller]
+pub fn gelu(x: &Tensor) -> Tensor {
+    x.gelu()
+}
+/// [`gelu`] by its tanh approximation, as GPT-2 has it.
+#[track_caller]
+pub fn gelu_tanh(x: &Tensor) -> Tensor {
+    call_named("gelu", &[x.into()], &[("approximate", "tanh".into())]).or_panic()
+}
+/// x σ(x).
+#[track_caller]
+pub fn silu(x: &Tensor) -> Tensor {
+    x.silu()
+}
+/// 1 / (1 + e⁻ˣ).
+#[track_caller]
+pub fn sigmoid(x: &Tensor) -> Tensor {
+    x.sigmoid()
+}
+/// Exponentials along a dim, scaled to sum to 1.
+#[track_caller]
+pub fn softmax(x: &Tensor, dim: impl Int) -> Tensor {
+    x.softmax(dim)
+}
+/// The logarithm of [`softmax`].
+#[track_caller]
+pub fn log_softmax(x: &Tensor, dim: impl Int) -> Tensor {
+    x.log_softmax(dim)
+}
+
+/// x · weightᵀ + bias.
+///
+/// # Panics
+/// When sizes or dtypes do not fit.
+#[track_caller]
+pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
+    call_named("linear", &[x.into(), weight.into(), bias.into()], &[]).or_panic()
+}
+/// Rows of `weight` at these positions.
+///
+/// # Panics
+/// When the positions are no integers. Positions outside the table are found when the work runs.
+#[track_caller]
+pub fn embedding(ids: &Tensor, weight: &Tensor) -> Tensor {
+    call_named("embedding", &[weight.into(), ids.into()], &[]).or_panic()
+}
+/// (x − mean) / √(var + eps) · weight + bias over the last dims.
+///
+/// # Panics
+/// When shapes do not fit.
+#[track_caller]
+pub fn layer_norm(
+    x: &Tensor,
+    normalized_shape: impl IntoShape,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+) -> Tensor {
+    let args = [x.into(), normalized_shape.sizes().into(), weight.into(), bias.into()];
+    call_named("layer_norm", &args, &[("eps", eps.into())]).or_panic()
+}
+/// x / √(mean x² + eps) · weight over the last dims.
+///
+/// # Panics
+/// When shapes do not fit.
+#[track_caller]
+pub fn rms_norm(x: &Tensor, normalized_shape: impl IntoShape, weight: Option<&Tensor>, eps: Option<f64>) -> Tensor {
+    let args = [x.into(), normalized_shape.sizes().into(), weight.into(), eps.into()];
+    call_named("rms_norm", &args, &[]).or_panic()
+}
+/// Elements set to 0 with probability `p`, the others scaled by 1 / (1 − p).
+///
+/// # Panics
+/// When `p` is outside 0..=1.
+#[track_caller]
+pub fn dropout(x: &Tensor, p: f64) -> Tensor {
+    try_dropout(x, p).or_panic()
+}
+#[track_caller]
+fn try_dropout(x: &Tensor, p: f64) -> Result<Tensor> {
+    if !(0.0..=1.0).contains(&p) {
+        return Err(Error::new(Kind::Argument, format!("dropout: the probability is in 0..=1, got {p}")));
+    }
+    if p == 0.0 {
+        return Ok(x.alias());
+    }
+    let [key, ordinal] = random::draw();
+    call_named("dropout", &[x.into(), p.into(), key, ordinal], &[])
+}
+
+/// Options of [`cross_entropy_with`]; the defaults are PyTorch's.
+#[derive(Clone, Debug)]
+pub struct CrossEntropy {
+    /// Targets of this value count nothing.
+    pub ignore_index: i64,
+    /// How much of the target's weight all classes share.
+    pub label_smoothing: f64,
+    /// `mean`, `sum` or `none`.
+    pub reduction: &'static str,
+    /// A weight for each class.
+    pub weight: Option<Tensor>,
+}
+impl Default for CrossEntropy {
+    fn default() -> Self {
+        Self { ignore_index: -100, label_smoothing: 0.0, reduction: "mean", weight: None }
+    }
+}
+/// −log softmax(logits)[target], averaged.
+///
+/// # Panics
+/// When shapes do not fit. A target outside the classes is found when the work runs.
+#[track_caller]
+pub fn cross_entropy(logits: &Tensor, target: &Tensor) -> Tensor {
+    cross_entropy_with(logits, target, CrossEntropy::default())
+}
+/// [`cross_entropy`] with options.
+///
+/// # Panics
+/// As [`cross_entropy`].
+#[track_caller]
+pub fn cross_entropy_with(logits: &Tensor, target: &Tensor, options: CrossEntropy) -> Tensor {
+    let kwargs = [
+        ("weight", options.weight.as_ref().into()),
+        ("ignore_index", options.ignore_index.into()),
+        ("label_smoothing", options.label_smoothing.into()),
+        ("reduction", options.reduction.into()),
+    ];
+    call_named("cross_entropy", &[logits.into(), target.into()], &kwargs).or_panic()
+}
+/// −log_probs[target], averaged.
+///
+/// # Panics
+/// When shapes do not fit.
+#[track_caller]
+pub fn nll_loss(log_probs: &Tensor, target: &Tensor) -> Tensor {
+    let picked = log_probs.gather(-1, target.unsqueeze(-1));
+    -picked.mean(..)
+}
+/// The mean of squared differences.
+///
+/// # Panics
+/// When shapes do not broadcast.
+#[track_caller]
+pub fn mse_loss(x: &Tensor, target: &Tensor) -> Tensor {
+    x.mse_loss(target)
+}
+
+/// Options of [`scaled_dot_product_attention`].
+#[derive(Clone, Debug, Default)]
+pub struct Attention<'a> {
+    /// Added to the scores; or bool: where keys may be looked at.
+    pub mask: Option<&'a Tensor>,
+    /// May a position look only at earlier ones and itself?
+    pub causal: bool,
+    /// What the scores are multiplied by; 1/√(head size) where it is left out.
+    pub scale: Option<f64>,
+}
+/// softmax(q kᵀ · scale + mask) v.
+///
+/// # Panics
+/// When shapes do not fit.
+#[track_caller]
+pub fn scaled_dot_product_attention(q: &Tensor, k: &Tensor, v: &Tensor, options: Attention<'_>) -> Tensor {
+    let kwargs =
+        [("attn_mask", options.mask.into()), ("is_causal", options.causal.into()), ("scale", options.scale.into())];
+    call_named("scaled_dot_product_attention", &[q.into(), k.into(), v.into()], &kwargs).or_panic()
+}
+/// 1 at each position's class, 0 elsewhere, `i64`.
+///
+/// # Panics
+/// When the positions are no integers.
+#[track_caller]
+pub fn one_hot(ids: &Tensor, classes: usize) -> Tensor {
+    let classes = crate::arange(0..classes);
+    ids.unsqueeze(-1).eq(&classes).to(DType::I64)
+}

@@ -1,0 +1,118 @@
+//! Writes: `&self`, like an atomic; through a view they reach the cell.
+use crate::{
+    Result, Tensor,
+    call::{Argument, op},
+    failure::OrPanic,
+    index::IntoIndex,
+    number::IntoScalar,
+    operand::Operand,
+    tape::{Trace, Traced},
+};
+use rtx_ir::{Arg, Bound, OpDef, ValueId};
+
+/// An operand read before the write begins, so that it may be the written tensor itself.
+enum Read {
+    Tensor(Traced),
+    Plain(Arg),
+}
+impl Read {
+    #[track_caller]
+    fn of(a: Argument) -> Result<Self> {
+        Ok(match a {
+            Argument::Tensor(t) => Read::Tensor(t.traced()?),
+            Argument::Scalar(s) => Read::Plain(Arg::Scalar(s)),
+            _ => Read::Plain(Arg::None),
+        })
+    }
+    fn arg(&self, trace: &mut Trace<'_, '_>) -> Result<Arg> {
+        Ok(match self {
+            Read::Tensor(t) => Arg::Value(trace.import(t)?),
+            Read::Plain(a) => a.clone(),
+        })
+    }
+    /// As a value of its own: a number becomes a run-time one.
+    fn value(&self, trace: &mut Trace<'_, '_>, like: ValueId) -> Result<ValueId> {
+        match self.arg(trace)? {
+            Arg::Value(v) => Ok(v),
+            Arg::Scalar(s) => {
+                let mut b = trace.recorder.builder();
+                let dtype = b.dtype(like);
+                b.param(dtype, s)
+            }
+            _ => Ok(like),
+        }
+    }
+}
+
+impl Tensor {
+    #[track_caller]
+    fn write_call(&self, name: &'static str, def: &'static OpDef, rest: Vec<Argument>) -> Result<()> {
+        let rest = rest.into_iter().map(Read::of).collect::<Result<Vec<_>>>()?;
+        self.write(name, |trace, x| {
+            let mut args = Bound([Arg::Value(x)].into_iter().collect());
+            for r in &rest {
+                args.0.push(r.arg(trace)?);
+            }
+            Ok(trace.recorder.builder().call(def, args)?[0])
+        })
+    }
+    #[track_caller]
+    fn write_value(&self, name: &'static str, value: Argument) -> Result<()> {
+        let value = Read::of(value)?;
+        self.write(name, |trace, x| value.value(trace, x))
+    }
+
+    /// Every element becomes this number.
+    #[track_caller]
+    pub fn fill_(&self, value: impl IntoScalar) -> &Self {
+        self.write_value("fill_", Argument::Scalar(value.scalar())).or_panic();
+        self
+    }
+    /// Every element becomes 0.
+    #[track_caller]
+    pub fn zero_(&self) -> &Self {
+        self.fill_(0)
+    }
+    /// The elements of another tensor, broadcast and converted.
+    #[track_caller]
+    pub fn copy_(&self, from: &Tensor) -> &Self {
+        let from = if from.dtype().class() > self.dtype().class() { from.to(self.dtype()) } else { from.alias() };
+        self.write_value("copy_", Argument::Tensor(from)).or_panic();
+        self
+    }
+    /// Python's `x[index] = value`.
+    #[track_caller]
+    pub fn set(&self, index: impl IntoIndex, value: impl Operand) {
+        self.write_index(index.index(), value.argument()).or_panic();
+    }
+    #[track_caller]
+    pub(crate) fn write_shown(&self, value: Argument) -> Result<()> {
+        self.write_value("set", value)
+    }
+}
+
+macro_rules! writes { ($($(#[$doc:meta])* $f:ident $name:literal ($($arg:ident),*);)*) => { impl Tensor { $(
+    #[doc = concat!("`", $name, "`, in place.")]
+    #[track_caller]
+    pub fn $f(&self $(, $arg: impl Operand)*) -> &Self {
+        self.write_call(stringify!($f), op!($name), vec![$($arg.argument()),*]).or_panic();
+        self
+    }
+)* } } }
+writes! {
+    add_ "add" (other);
+    sub_ "sub" (other);
+    mul_ "mul" (other);
+    div_ "div" (other);
+    pow_ "pow" (exponent);
+    remainder_ "remainder" (other);
+    neg_ "neg" ();
+    abs_ "abs" ();
+    exp_ "exp" ();
+    log_ "log" ();
+    sqrt_ "sqrt" ();
+    relu_ "relu" ();
+    sigmoid_ "sigmoid" ();
+    tanh_ "tanh" ();
+    masked_fill_ "masked_fill" (mask, value);
+}

@@ -1,0 +1,396 @@
+//! Views and indexing: movement shares the cell, so writes go through.
+use crate::{
+    Result, Tensor,
+    call::{self, Argument},
+    failure::OrPanic,
+    index::{IntoIndex, Ix},
+    shape::{Int, IntoShape, infer_reshape, wrap_dim},
+    view::View,
+};
+use rtx_core::{DType, Error, Kind, Shape};
+use rtx_ir::{Builder, Prim, ScatterOp, Type, ValueId};
+
+fn refuse<T>(kind: Kind, what: String) -> Result<T> {
+    Err(Error::new(kind, what))
+}
+
+impl Tensor {
+    /// A view of another shape, where that needs no copy; a copy otherwise, which writes do not go through. `-1`
+    /// stands for the size that is left over.
+    ///
+    /// # Panics
+    /// When the number of elements differs.
+    #[track_caller]
+    pub fn reshape(&self, shape: impl IntoShape) -> Tensor {
+        self.try_reshape_to(&shape.sizes()).or_panic()
+    }
+    #[track_caller]
+    pub(crate) fn try_reshape_to(&self, want: &[i64]) -> Result<Tensor> {
+        let shape = infer_reshape(&self.shape(), want)?;
+        match self.view_map().reshape(&shape) {
+            Some(view) => Ok(self.with_view(view)),
+            None => call::record_one(&[self.into()], |b, x| b.reshape(x[0], &Shape::of(&shape))),
+        }
+    }
+    /// A view of another shape.
+    ///
+    /// # Panics
+    /// When the number of elements differs, or the elements would have to move.
+    #[track_caller]
+    pub fn view(&self, shape: impl IntoShape) -> Tensor {
+        self.try_view_as(&shape.sizes()).or_panic()
+    }
+    fn try_view_as(&self, want: &[i64]) -> Result<Tensor> {
+        let shape = infer_reshape(&self.shape(), want)?;
+        match self.view_map().reshape(&shape) {
+            Some(view) => Ok(self.with_view(view)),
+            None => Err(Error::new(
+                Kind::Shape,
+                format!("view: {:?} is not laid out to be seen as {shape:?}", self.shape()),
+            )
+            .hint("reshape() copies where it must")),
+        }
+    }
+    /// Dims in another order.
+    ///
+    /// # Panics
+    /// When it is no order of the dims.
+    #[track_caller]
+    pub fn permute(&self, dims: impl IntoShape) -> Tensor {
+        self.try_permute_to(&dims.sizes()).or_panic()
+    }
+    fn try_permute_to(&self, dims: &[i64]) -> Result<Tensor> {
+        let rank = self.rank();
+        let order = dims.iter().map(|&d| wrap_dim("permute", d, rank)).collect::<Result<Vec<_>>>()?;
+        let mut seen = order.clone();
+        seen.sort_unstable();
+        if !seen.iter().copied().eq(0..rank) {
+            return refuse(Kind::Argument, format!("permute: {dims:?} is no order of the dims of {:?}", self.shape()));
+        }
+        Ok(self.with_view(self.view_map().permute(&order)))
+    }
+    /// Two dims swapped.
+    #[track_caller]
+    pub fn transpose(&self, dim0: impl Int, dim1: impl Int) -> Tensor {
+        let swap = |rank| Ok((wrap_dim("transpose", dim0.int(), rank)?, wrap_dim("transpose", dim1.int(), rank)?));
+        let (a, b) = Result::or_panic(swap(self.rank()));
+        if self.rank() == 0 {
+            return self.alias();
+        }
+        let mut order: Vec<usize> = (0..self.rank()).collect();
+        order.swap(a, b);
+        self.with_view(self.view_map().permute(&order))
+    }
+    /// A matrix transposed; vectors and numbers stay.
+    ///
+    /// # Panics
+    /// For more than two dims: write `transpose(-2, -1)`.
+    #[track_caller]
+    pub fn t(&self) -> Tensor {
+        match self.rank() {
+            0 | 1 => self.alias(),
+            2 => self.transpose(0, 1),
+            _ => {
+                refuse(Kind::Shape, format!("t: needs at most 2 dims, got {:?}; write transpose(-2, -1)", self.shape()))
+                    .or_panic()
+            }
+        }
+    }
+    /// Dims of size 1 repeated; `-1` keeps a size. What is repeated cannot be written.
+    ///
+    /// # Panics
+    /// When the shape does not broadcast.
+    #[track_caller]
+    pub fn expand(&self, shape: impl IntoShape) -> Tensor {
+        self.try_expand_to(&shape.sizes()).or_panic()
+    }
+    fn try_expand_to(&self, want: &[i64]) -> Result<Tensor> {
+        let from = self.shape();
+        let wrong = || Error::new(Kind::Shape, format!("expand: {from:?} does not broadcast to {want:?}"));
+        let lead = want.len().checked_sub(from.len()).ok_or_else(wrong)?;
+        let size = |i: usize| match (want[i], i.checked_sub(lead).map(|j| from[j])) {
+            (-1, Some(n)) => Ok(n),
+            (n, Some(1) | None) if n >= 0 => Ok(n as usize),
+            (n, Some(m)) if n == m as i64 => Ok(m),
+            _ => Err(wrong()),
+        };
+        let shape = (0..want.len()).map(size).collect::<Result<Vec<_>>>()?;
+        Ok(self.with_view(self.view_map().expand(&shape)))
+    }
+    /// [`Tensor::expand`] to another tensor's shape.
+    #[track_caller]
+    pub fn expand_as(&self, other: &Tensor) -> Tensor {
+        self.expand(other.shape())
+    }
+    /// A new dim of size 1 before `dim`.
+    #[track_caller]
+    pub fn unsqueeze(&self, dim: impl Int) -> Tensor {
+        let at = wrap_dim("unsqueeze", dim.int(), self.rank() + 1).or_panic();
+        let mut shape = self.shape();
+        shape.insert(at, 1);
+        self.reshape(shape)
+    }
+    /// A dim away, if its size is 1.
+    #[track_caller]
+    pub fn squeeze(&self, dim: impl Int) -> Tensor {
+        let at = wrap_dim("squeeze", dim.int(), self.rank()).or_panic();
+        let mut shape = self.shape();
+        if shape.get(at) != Some(&1) {
+            return self.alias();
+        }
+        shape.remove(at);
+        self.reshape(shape)
+    }
+    /// The dims from `start` to `end`, inclusive, as one.
+    #[track_caller]
+    pub fn flatten(&self, start: impl Int, end: impl Int) -> Tensor {
+        let rank = self.rank();
+        let dims = |()| Ok((wrap_dim("flatten", start.int(), rank)?, wrap_dim("flatten", end.int(), rank)?));
+        let (a, b) = Result::or_panic(dims(()));
+        let mut shape = self.shape();
+        if shape.is_empty() {
+            return self.reshape(1);
+        }
+        if a > b {
+            let what = format!("flatten: dim {a} is after dim {b}");
+            return refuse(Kind::Argument, what).or_panic();
+        }
+        let merged = shape[a..=b].iter().product();
+        shape.splice(a..=b, [merged]);
+        self.reshape(shape)
+    }
+    /// A dim split into several; `-1` stands for the size that is left over.
+    #[track_caller]
+    pub fn unflatten(&self, dim: impl Int, sizes: impl IntoShape) -> Tensor {
+        let shape = self.shape();
+        let at = wrap_dim("unflatten", dim.int(), shape.len()).or_panic();
+        let parts = infer_reshape(&shape[at..=at], &sizes.sizes()).or_panic();
+        let mut to = shape;
+        to.splice(at..=at, parts);
+        self.reshape(to)
+    }
+    /// `length` elements of a dim from `start`.
+    #[track_caller]
+    pub fn narrow(&self, dim: impl Int, start: impl Int, length: usize) -> Tensor {
+        self.try_narrow_to(dim.int(), start.int(), length).or_panic()
+    }
+    fn try_narrow_to(&self, dim: i64, start: i64, length: usize) -> Result<Tensor> {
+        let shape = self.shape();
+        let at = wrap_dim("narrow", dim, shape.len())?;
+        let size = shape.get(at).copied().unwrap_or(0) as i64;
+        let from = if start < 0 { start + size } else { start };
+        if from < 0 || from + length as i64 > size {
+            return refuse(
+                Kind::Index,
+                format!("narrow: {length} elements from {start} are outside dim {at} of {shape:?}"),
+            );
+        }
+        Ok(self.with_view(self.view_map().slice(at, from, length, 1)))
+    }
+    /// One position of a dim, which goes away.
+    #[track_caller]
+    pub fn select(&self, dim: impl Int, index: impl Int) -> Tensor {
+        let select = |dim: i64| {
+            let at = wrap_dim("select", dim, self.rank())?;
+            self.view_map().select("select", at, index.int())
+        };
+        let view = Result::or_panic(select(dim.int()));
+        self.with_view(view)
+    }
+    /// Every position of a dim, as tensors without it.
+    #[track_caller]
+    pub fn unbind(&self, dim: impl Int) -> Vec<Tensor> {
+        let n = self.size(dim);
+        (0..n).map(|i| self.select(dim, i)).collect()
+    }
+    /// Pieces of `size` along a dim; the last one may be smaller.
+    #[track_caller]
+    pub fn split(&self, size: usize, dim: impl Int) -> Vec<Tensor> {
+        let n = self.size(dim);
+        if size == 0 && n > 0 {
+            return refuse(Kind::Argument, "split: the size of a piece is 0".into()).or_panic();
+        }
+        let starts = (0..n.max(1)).step_by(size.max(1));
+        starts.map(|s| self.narrow(dim, s, size.min(n - s))).collect()
+    }
+    /// At most `chunks` pieces of one size along a dim; the last one may be smaller.
+    #[track_caller]
+    pub fn chunk(&self, chunks: usize, dim: impl Int) -> Vec<Tensor> {
+        self.split(self.size(dim).div_ceil(chunks.max(1)).max(1), dim)
+    }
+    /// Are its elements in row-major order without gaps?
+    pub fn is_contiguous(&self) -> bool {
+        self.view_map().is_contiguous()
+    }
+    /// How far apart neighbours along each dim are in the cell, as PyTorch counts.
+    pub fn stride(&self) -> Vec<isize> {
+        self.view_map().strides().to_vec()
+    }
+    /// Itself where its elements are in row-major order; a copy otherwise, which writes do not go through.
+    #[track_caller]
+    pub fn contiguous(&self) -> Tensor {
+        if self.is_contiguous() { self.alias() } else { self.clone() }
+    }
+
+    /// Python's `x[…]`. A view when every index is a number or a range; a copy with tensors.
+    ///
+    /// # Panics
+    /// For an index outside its dim, or too many of them. Positions in a tensor are checked when the work runs.
+    #[track_caller]
+    pub fn i(&self, index: impl IntoIndex) -> Tensor {
+        self.read_index(index.index()).or_panic()
+    }
+    #[track_caller]
+    pub(crate) fn read_index(&self, index: Vec<Ix>) -> Result<Tensor> {
+        let (view, picked) = self.walk_index("index", index)?;
+        let shown = self.with_view(view);
+        match picked {
+            None => Ok(shown),
+            Some((axis, ids)) => call::record_one(&[(&shown).into(), (&ids).into()], |b, x| {
+                let ids = wrap_positions(b, x[1], x[0], axis)?;
+                b.prim(Prim::Gather { axis }, &[x[0], ids])
+            }),
+        }
+    }
+    /// Python's `x[…] = value`.
+    #[track_caller]
+    pub(crate) fn write_index(&self, index: Vec<Ix>, value: Argument) -> Result<()> {
+        let (view, picked) = self.walk_index("set", index)?;
+        let shown = self.with_view(view);
+        match picked {
+            None => shown.write_shown(value),
+            Some((axis, ids)) => shown.write_picked(axis, &ids, value),
+        }
+    }
+
+    /// The view that an index shows, and the one dim that a tensor of positions picks from, if there is one.
+    #[track_caller]
+    fn walk_index(&self, op: &str, index: Vec<Ix>) -> Result<(View, Option<(usize, Tensor)>)> {
+        let shape = self.shape();
+        let used = index.iter().filter(|i| !matches!(i, Ix::Ellipsis | Ix::NewAxis)).count();
+        if used > shape.len() {
+            return refuse(Kind::Index, format!("{op}: {used} indices for a tensor of shape {shape:?}"));
+        }
+        if index.iter().filter(|i| matches!(i, Ix::Ellipsis)).count() > 1 {
+            return refuse(Kind::Index, format!("{op}: more than one Ellipsis"));
+        }
+        let (mut view, mut at, mut picked) = (self.view_map().clone(), 0, None);
+        for ix in index {
+            match ix {
+                Ix::At(n) => view = view.select(op, at, n)?,
+                Ix::Span { start, end, step } => {
+                    view = view.span(op, at, start, end, step)?;
+                    at += 1;
+                }
+                Ix::Ellipsis => at += shape.len() - used,
+                Ix::NewAxis => {
+                    view = view.insert(at);
+                    at += 1;
+                }
+                Ix::Tensor(t) => {
+                    check_positions(op, &t)?;
+                    if picked.replace((at, t)).is_some() {
+                        return refuse(
+                            Kind::Unsupported,
+                            format!("{op}: more than one tensor of positions is not built yet"),
+                        );
+                    }
+                    at += 1;
+                }
+            }
+        }
+        Ok((view, picked))
+    }
+    #[track_caller]
+    fn write_picked(&self, axis: usize, ids: &Tensor, value: Argument) -> Result<()> {
+        let value = match value {
+            Argument::Tensor(t) => t,
+            Argument::Scalar(s) => crate::create::scalar(s, self.dtype())?,
+            _ => return refuse(Kind::Argument, "set: the value is a tensor or a number".into()),
+        };
+        let (ids, value) = (ids.traced()?, value.traced()?);
+        self.write("set", |trace, x| {
+            let (ids, value) = (trace.import(&ids)?, trace.import(&value)?);
+            let mut b = trace.recorder.builder();
+            let (shape, picks) = (b.shape(x), b.shape(ids));
+            let shape: Shape = shape.iter().take(axis).chain(picks.iter()).chain(shape.iter().skip(axis + 1)).collect();
+            let ids = wrap_positions(&mut b, ids, x, axis)?;
+            let ty = Type { dtype: b.dtype(x), shape };
+            let value = call::fit(&mut b, "set", value, &ty)?;
+            b.prim(Prim::Scatter { axis, op: ScatterOp::Set }, &[x, ids, value])
+        })
+    }
+}
+
+/// Positions as `i64`, counted from the end where negative.
+fn wrap_positions(b: &mut Builder<'_>, ids: ValueId, x: ValueId, axis: usize) -> Result<ValueId> {
+    let ids = b.cast(ids, DType::I64)?;
+    let size = b.constant(DType::I64, b.shape(x).dim(axis).bound() as i64)?;
+    let from_end = b.add(ids, size)?;
+    let negative = b.lt(ids, 0.0)?;
+    b.select(negative, from_end, ids)
+}
+
+/// Positions are integers; a mask has a size that depends on values.
+fn check_positions(op: &str, t: &Tensor) -> Result<()> {
+    match t.dtype() {
+        DType::Bool => Err(Error::new(Kind::Index, format!("{op}: the size of a masked selection depends on values"))
+            .hint("x.masked_select(&mask)? reads them; mask.if_else(a, b) does not")),
+        d if d.is_int() => Ok(()),
+        d => refuse(Kind::Index, format!("{op}: positions are integers, got {d}")),
+    }
+}
+
+impl View {
+    fn select(&self, op: &str, axis: usize, index: i64) -> Result<View> {
+        let sizes = self.shape().sizes();
+        let Some(&n) = sizes.get(axis) else {
+            return refuse(Kind::Index, format!("{op}: a tensor of rank 0 has no dim to index"));
+        };
+        if !(-(n as i64)..n as i64).contains(&index) {
+            return refuse(Kind::Index, format!("{op}: {index} is outside dim {axis} of {:?}", sizes.as_slice()));
+        }
+        let at = index.rem_euclid(n as i64);
+        Ok(self.slice(axis, at, 1, 1).drop_dim(axis))
+    }
+    fn span(&self, op: &str, axis: usize, start: Option<i64>, end: Option<i64>, step: i64) -> Result<View> {
+        if step == 0 {
+            return refuse(Kind::Index, format!("{op}: a step of 0"));
+        }
+        let n = self.shape().dim(axis).bound() as i64;
+        let (from, len) = span_of(n, start, end, step);
+        if from == 0 && len == n && step == 1 {
+            return Ok(self.clone());
+        }
+        Ok(self.slice(axis, from, len as usize, step))
+    }
+}
+
+/// First position and number of positions of Python's `start:end:step` over `n` elements.
+fn span_of(n: i64, start: Option<i64>, end: Option<i64>, step: i64) -> (i64, i64) {
+    let wrap = |x: i64| if x < 0 { x + n } else { x };
+    let (first, last) = match step > 0 {
+        true => (start.map_or(0, |s| wrap(s).clamp(0, n)), end.map_or(n, |e| wrap(e).clamp(0, n))),
+        false => (start.map_or(n - 1, |s| wrap(s).clamp(-1, n - 1)), end.map_or(-1, |e| wrap(e).clamp(-1, n - 1))),
+    };
+    let reach = if step > 0 { last - first } else { first - last };
+    let len = if reach > 0 { (reach - 1) / step.abs() + 1 } else { 0 };
+    (if len == 0 { 0 } else { first }, len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::span_of;
+
+    #[test]
+    fn spans_are_pythons() {
+        assert_eq!(span_of(5, None, None, 1), (0, 5));
+        assert_eq!(span_of(5, None, None, -1), (4, 5));
+        assert_eq!(span_of(5, Some(1), Some(-1), 2), (1, 2));
+        assert_eq!(span_of(5, Some(-2), None, 1), (3, 2));
+        assert_eq!(span_of(5, Some(3), Some(0), -2), (3, 2));
+        assert_eq!(span_of(5, Some(9), None, 1), (0, 0));
+        assert_eq!(span_of(5, Some(9), None, -2), (4, 3));
+        assert_eq!(span_of(0, None, None, -1), (0, 0));
+    }
+}

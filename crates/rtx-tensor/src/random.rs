@@ -1,0 +1,201 @@
+//! Random numbers: one stream of ordinals, taken when an op is recorded (contract M7).
+use crate::{
+    Result, Tensor,
+    call::{self, Argument},
+    failure::OrPanic,
+    shape::{Int, IntoShape, check_sizes},
+};
+use rtx_core::{DType, Error, Kind, Scalar, Shape};
+use rtx_ir::{Builder, Prim, ValueId};
+use std::{
+    cell::RefCell,
+    ops::Range,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// A stream of random numbers: a seed, and how many random ops have drawn from it. Cloning clones the handle.
+#[derive(Clone, Debug)]
+pub struct Generator(Arc<Stream>);
+#[derive(Debug)]
+struct Stream {
+    seed: AtomicU64,
+    ordinal: AtomicU64,
+}
+
+/// Where a stream is: restoring it makes the same numbers come again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RandomState {
+    /// The seed.
+    pub seed: u64,
+    /// How many random ops have drawn.
+    pub ordinal: u64,
+}
+
+impl Generator {
+    /// A new stream.
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(Stream { seed: AtomicU64::new(seed), ordinal: AtomicU64::new(0) }))
+    }
+    /// Where it is.
+    pub fn state(&self) -> RandomState {
+        RandomState { seed: self.0.seed.load(Relaxed), ordinal: self.0.ordinal.load(Relaxed) }
+    }
+    /// Puts it there.
+    pub fn set_state(&self, state: RandomState) {
+        self.0.seed.store(state.seed, Relaxed);
+        self.0.ordinal.store(state.ordinal, Relaxed);
+    }
+    /// The seed, and an ordinal that no other op gets.
+    fn take(&self) -> RandomState {
+        RandomState { seed: self.0.seed.load(Relaxed), ordinal: self.0.ordinal.fetch_add(1, Relaxed) }
+    }
+}
+
+static DEFAULT: LazyLock<Generator> = LazyLock::new(|| Generator::new(0));
+thread_local! { static CURRENT: RefCell<Vec<Generator>> = const { RefCell::new(Vec::new()) } }
+
+/// The stream that this thread draws from.
+pub fn generator() -> Generator {
+    CURRENT.with_borrow(|stack| stack.last().cloned()).unwrap_or_else(|| DEFAULT.clone())
+}
+/// Starts the default stream anew.
+pub fn manual_seed(seed: u64) {
+    generator().set_state(RandomState { seed, ordinal: 0 });
+}
+/// Random ops inside draw from this stream.
+pub fn with_generator<T>(generator: &Generator, f: impl FnOnce() -> T) -> T {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            CURRENT.with_borrow_mut(|stack| stack.pop());
+        }
+    }
+    CURRENT.with_borrow_mut(|stack| stack.push(generator.clone()));
+    let _leave = Leave;
+    f()
+}
+/// Random ops inside draw from a stream of their own, given by a path such as `[seed, worker, epoch, index]`: the
+/// same path gives the same numbers on any thread, in any order.
+pub fn fork<T>(path: &[u64], f: impl FnOnce() -> T) -> T {
+    let seed = path.iter().fold(0x9E37_79B9_7F4A_7C15, |h, &x| mix(h ^ mix(x.wrapping_add(0x9E37_79B9_7F4A_7C15))));
+    with_generator(&Generator::new(seed), f)
+}
+/// The finalizer of splitmix64: a bijection that spreads every bit.
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+/// Key and ordinal of the next random op as arguments of a call.
+pub(crate) fn draw() -> [Argument; 2] {
+    let state = generator().take();
+    [Argument::Scalar(Scalar::Int(state.seed as i64)), Argument::Scalar(Scalar::Int(state.ordinal as i64))]
+}
+
+/// Random `u32` bits as nodes.
+fn random_bits(b: &mut Builder<'_>, at: RandomState, shape: &Shape) -> Result<ValueId> {
+    let key = b.param(DType::I64, Scalar::Int(at.seed as i64))?;
+    let ordinal = b.param(DType::I64, Scalar::Int(at.ordinal as i64))?;
+    b.prim(Prim::RandomBits { shape: shape.clone() }, &[key, ordinal])
+}
+/// The upper 24 bits as `f32` in `[0, 1)`.
+fn unit(b: &mut Builder<'_>, bits: ValueId) -> Result<ValueId> {
+    let high = b.shr(bits, 8.0)?;
+    let whole = b.cast(high, DType::F32)?;
+    b.mul(whole, 1.0 / 16_777_216.0)
+}
+
+#[track_caller]
+fn drawn(
+    op: &str,
+    shape: impl IntoShape,
+    f: impl FnOnce(&mut Builder<'_>, RandomState, &Shape) -> Result<ValueId>,
+) -> Tensor {
+    let sizes = check_sizes(op, &shape.sizes()).or_panic();
+    let at = generator().take();
+    call::record_one(&[], |b, _| f(b, at, &Shape::of(&sizes))).or_panic()
+}
+
+/// Uniform numbers in `[0, 1)`, `f32`.
+#[track_caller]
+pub fn rand(shape: impl IntoShape) -> Tensor {
+    drawn("rand", shape, |b, at, shape| {
+        let bits = random_bits(b, at, shape)?;
+        unit(b, bits)
+    })
+}
+/// Normal numbers, mean 0 and deviation 1, `f32` (Box and Muller).
+#[track_caller]
+pub fn randn(shape: impl IntoShape) -> Tensor {
+    drawn("randn", shape, |b, at, shape| {
+        // One draw of twice the size, so that the op takes one ordinal: the first half are radii, the second angles.
+        let n = shape.numel();
+        let bits = random_bits(b, at, &Shape::of(&[2 * n]))?;
+        let u = unit(b, bits)?;
+        let (radius, angle) = (b.slice(u, 0, 0, n)?, b.slice(u, 0, n as i64, n)?);
+        let negative = b.neg(radius)?;
+        let log = b.log1p(negative)?;
+        let square = b.mul(log, -2.0)?;
+        let radius = b.sqrt(square)?;
+        let angle = b.mul(angle, std::f64::consts::TAU)?;
+        let cos = b.cos(angle)?;
+        let z = b.mul(radius, cos)?;
+        b.reshape(z, shape)
+    })
+}
+/// Uniform integers of a range, `i64`.
+///
+/// # Panics
+/// When the range is empty or spans more than 2^32 numbers.
+#[track_caller]
+pub fn randint<T: Int>(range: Range<T>, shape: impl IntoShape) -> Tensor {
+    let (low, high) = (range.start.int(), range.end.int());
+    let span = high.wrapping_sub(low);
+    if high <= low || span > 1 << 32 {
+        Err(Error::new(Kind::Argument, format!("randint: {low}..{high} is empty or wider than 2^32"))).or_panic()
+    }
+    drawn("randint", shape, |b, at, shape| {
+        let bits = random_bits(b, at, shape)?;
+        let wide = b.cast(bits, DType::I64)?;
+        let span = b.param(DType::I64, Scalar::Int(span))?;
+        // bits * span / 2^32: off from uniform by less than span / 2^32.
+        let product = b.mul(wide, span)?;
+        let scaled = b.shr(product, 32.0)?;
+        let low = b.param(DType::I64, Scalar::Int(low))?;
+        b.add(scaled, low)
+    })
+}
+/// The numbers `0..n` in random order, `i64`. Made on the host, from the stream.
+#[track_caller]
+pub fn randperm(n: usize) -> Tensor {
+    let state = generator().take();
+    let mut seed = mix(state.seed) ^ mix(state.ordinal.wrapping_add(1));
+    let mut ids: Vec<i64> = (0..n as i64).collect();
+    for i in (1..n).rev() {
+        seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let j = ((mix(seed) as u128 * (i as u128 + 1)) >> 64) as usize;
+        ids.swap(i, j);
+    }
+    crate::from_slice(&ids, n)
+}
+/// Draws `n` positions of each row with these probabilities (or weights), with replacement, `i64`.
+///
+/// # Panics
+/// When the weights are no floats of one or two dims.
+#[track_caller]
+pub fn multinomial(weights: &Tensor, n: usize) -> Tensor {
+    if !(1..=2).contains(&weights.rank()) || !weights.dtype().is_float() {
+        let what = format!("multinomial: needs a float tensor of 1 or 2 dims, got {}", weights.ty());
+        Err(Error::new(Kind::Argument, what)).or_panic()
+    }
+    // The largest of log(weight) plus Gumbel noise is a draw (Gumbel's trick), n times.
+    let mut shape = weights.shape();
+    shape.insert(weights.rank() - 1, n);
+    let noise = -(-(rand(shape.clone()) + f64::from(f32::MIN_POSITIVE)).log()).log();
+    let scores = weights.detach().to(DType::F32).log().unsqueeze(-2);
+    (scores + noise).argmax(-1)
+}

@@ -1,0 +1,49 @@
+//! What the executor has done, and when its work runs.
+use crate::{Result, engine};
+pub use rtx_runtime::Counters;
+
+/// What has happened so far on the processor; subtract two snapshots for what happened between them.
+pub fn counters() -> Counters {
+    engine::cpu().counters()
+}
+/// Bytes of values and plans now, and the most there have been since [`reset_peak_memory`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// In use now.
+    pub live_bytes: u64,
+    /// The most that has been in use.
+    pub peak_bytes: u64,
+    /// Freed and kept for reuse.
+    pub cached_bytes: u64,
+}
+/// Memory now.
+pub fn memory() -> Memory {
+    let c = counters();
+    Memory { live_bytes: c.bytes_live, peak_bytes: c.bytes_peak, cached_bytes: c.bytes_cached }
+}
+/// Starts a new measurement of the peak.
+pub fn reset_peak_memory() {
+    engine::cpu().reset_peak()
+}
+/// Runs everything that this thread has recorded.
+///
+/// # Errors
+/// What went wrong while it ran, with the line that recorded the op.
+pub fn flush() -> Result<()> {
+    engine::cpu().flush()
+}
+/// The end of a training step: what was recorded is one region. It runs when the next op is recorded or value read,
+/// so that gradients dropped until then are never stored. Optimizers call this.
+///
+/// # Errors
+/// What went wrong in an earlier region of which no value tells.
+pub fn end_step() -> Result<()> {
+    engine::cpu().seal_step()
+}
+/// Runs `f`, which must find every plan it needs.
+///
+/// # Errors
+/// When a plan was compiled meanwhile; the message says for what.
+pub fn no_new_plans<R>(f: impl FnOnce() -> R) -> Result<R> {
+    engine::cpu().no_new_plans(f)
+}

@@ -1,0 +1,409 @@
+//! `Tensor`: a handle to a cell that holds a value (contract M1).
+use crate::{
+    Device, Location, Result, call,
+    device::Place,
+    engine::{self, Value},
+    failure::OrPanic,
+    shape::{Int, wrap_dim},
+    tape::{Edge, Leaf, Trace, Traced, is_taping, lock},
+    view::View,
+};
+use rtx_core::{DType, Error, Kind, Shape};
+use rtx_ir::Type;
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+/// A tensor handle. `alias` is Python's `b = a`; `clone` is PyTorch's `a.clone()`: an independent tensor that costs
+/// nothing until one of the two is written.
+pub struct Tensor(Arc<Handle>);
+
+struct Handle {
+    root: Arc<Root>,
+    view: View,
+    /// What a view showed when its cell was at this version.
+    cache: Mutex<Option<(Version, Traced)>>,
+}
+
+/// One identity for gradients over a storage: `detach` makes a second one over the same storage.
+pub(crate) struct Root {
+    storage: Arc<Storage>,
+    auto: Mutex<Auto>,
+}
+
+#[derive(Default)]
+struct Auto {
+    /// Where the gradient of the storage's value goes.
+    edge: Option<Edge>,
+    /// Set on tensors that the user marked.
+    leaf: Option<Arc<Leaf>>,
+    /// The gradient of a tensor that is no leaf, when it was asked to be kept.
+    kept_grad: Option<Tensor>,
+    /// Rises when `edge` changes without a write.
+    generation: u64,
+}
+
+/// A cell: its identity is its address, its value is replaced by every write.
+struct Storage(Mutex<Contents>);
+
+struct Contents {
+    value: Value,
+    version: u64,
+}
+
+type Version = (u64, u64);
+
+/// Recorded as the identity: gradients reach the original, writes do not.
+impl Clone for Tensor {
+    #[track_caller]
+    fn clone(&self) -> Self {
+        let mut t = self.traced().or_panic();
+        if !is_taping() {
+            t.edge = None;
+        }
+        Self::from_traced(t)
+    }
+}
+/// Never evaluates: `dbg!(x)` must not change what runs.
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({} {:?} {})", self.dtype(), self.shape(), self.device())
+    }
+}
+impl AsRef<Tensor> for Tensor {
+    fn as_ref(&self) -> &Tensor {
+        self
+    }
+}
+
+/// Making handles, and what they hold.
+impl Tensor {
+    pub(crate) fn from_traced(t: Traced) -> Self {
+        let view = View::whole(&t.value.ty().shape);
+        let root = Root {
+            storage: Arc::new(Storage(Mutex::new(Contents { value: t.value, version: 0 }))),
+            auto: Mutex::new(Auto { edge: t.edge, ..Auto::default() }),
+        };
+        Self::from_parts(Arc::new(root), view)
+    }
+    pub(crate) fn from_value(value: Value) -> Self {
+        Self::from_traced(Traced { value, edge: None })
+    }
+    fn from_parts(root: Arc<Root>, view: View) -> Self {
+        Self(Arc::new(Handle { root, view, cache: Mutex::new(None) }))
+    }
+    /// The same cell under another view; a view made while nothing is taped has no gradient, as in PyTorch.
+    pub(crate) fn with_view(&self, view: View) -> Self {
+        if is_taping() || !self.requires_grad() {
+            return Self::from_parts(self.0.root.clone(), view);
+        }
+        Self::from_parts(self.0.root.detached(), view)
+    }
+    pub(crate) fn view_map(&self) -> &View {
+        &self.0.view
+    }
+
+    /// The value that this handle shows now, and where its gradient goes.
+    #[track_caller]
+    pub(crate) fn traced(&self) -> Result<Traced> {
+        let handle = &*self.0;
+        let (whole, version) = handle.root.contents();
+        if handle.view.is_whole() {
+            return Ok(whole);
+        }
+        if let Some((at, t)) = &*lock(&handle.cache)
+            && *at == version
+        {
+            return Ok(t.clone());
+        }
+        let taping = whole.edge.is_some();
+        let t = engine::record(Location::caller(), |r| {
+            let mut trace = Trace::new(r, taping);
+            let base = trace.import(&whole)?;
+            let shown = handle.view.read(&mut trace.recorder.builder(), base)?;
+            trace.export(shown)
+        })?;
+        *lock(&handle.cache) = Some((version, t.clone()));
+        Ok(t)
+    }
+
+    /// Replaces what this handle shows by `f` of it: a write through the view, recorded on the cell's value. The new
+    /// value takes the dtype and the shape of the old one.
+    #[track_caller]
+    pub(crate) fn write(
+        &self,
+        op: &'static str,
+        f: impl FnOnce(&mut Trace<'_, '_>, rtx_ir::ValueId) -> Result<rtx_ir::ValueId>,
+    ) -> Result<()> {
+        let handle = &*self.0;
+        handle.root.check_writable(op)?;
+        handle.view.check_writable(op)?;
+        let (whole, _) = handle.root.contents();
+        let new = engine::record(Location::caller(), |r| {
+            let mut trace = Trace::new(r, is_taping());
+            let base = trace.import(&whole)?;
+            let shown = handle.view.read(&mut trace.recorder.builder(), base)?;
+            let update = f(&mut trace, shown)?;
+            let mut b = trace.recorder.builder();
+            let ty = b.ty(shown).clone();
+            let update = call::fit(&mut b, op, update, &ty)?;
+            let new = handle.view.write(&mut b, base, update)?;
+            trace.recorder.replaces(new, base);
+            trace.export(new)
+        })?;
+        handle.root.set(new, is_taping());
+        Ok(())
+    }
+
+    /// Replaces the cell's value, outside the gradient's way. The shape is the same.
+    pub(crate) fn replace_value(&self, new: Traced) {
+        self.0.root.set(new, false);
+    }
+    /// Replaces the cell's value by one of the same shape, whatever its dtype. The tensor stays what it was for
+    /// gradients: a leaf stays a leaf. For loading and moving parameters in place.
+    ///
+    /// # Panics
+    /// When the shapes differ, or this is a view.
+    #[track_caller]
+    pub fn set_data(&self, data: &Tensor) {
+        self.try_set_data(data).or_panic();
+    }
+    #[track_caller]
+    fn try_set_data(&self, data: &Tensor) -> Result<()> {
+        if self.shape() != data.shape() || !self.0.view.is_whole() {
+            let what = format!("set_data: a tensor of shape {:?} does not take {:?}", self.shape(), data.shape());
+            return Err(Error::new(Kind::Shape, what));
+        }
+        self.replace_value(data.traced()?);
+        Ok(())
+    }
+}
+
+impl Root {
+    fn contents(&self) -> (Traced, Version) {
+        let auto = lock(&self.auto);
+        let contents = lock(&self.storage.0);
+        let t = Traced { value: contents.value.clone(), edge: auto.edge.clone() };
+        (t, (contents.version, auto.generation))
+    }
+    fn set(&self, new: Traced, taping: bool) {
+        let mut auto = lock(&self.auto);
+        let mut contents = lock(&self.storage.0);
+        let old_value = std::mem::replace(&mut contents.value, new.value);
+        contents.version += 1;
+        drop(contents);
+        let old_edge = if taping { std::mem::replace(&mut auto.edge, new.edge) } else { None };
+        drop(auto);
+        drop((old_value, old_edge));
+    }
+    fn detached(&self) -> Arc<Root> {
+        Arc::new(Root { storage: self.storage.clone(), auto: Mutex::default() })
+    }
+    fn check_writable(&self, op: &str) -> Result<()> {
+        if !is_taping() || lock(&self.auto).leaf.is_none() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Autograd,
+            format!("{op}: this tensor is a leaf that requires grad, and is written in place"),
+        )
+        .hint("write it inside no_grad(|| …), or write to a clone"))
+    }
+}
+
+/// Handles.
+impl Tensor {
+    /// The same tensor once more: writing to one is seen in the other.
+    pub fn alias(&self) -> Tensor {
+        Tensor(self.0.clone())
+    }
+    /// Is it the same tensor, or the same view of one cell?
+    pub fn is_alias_of(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.shares_storage(other) && self.0.view == other.0.view
+    }
+    /// Do writes to one reach the other's cell?
+    pub fn shares_storage(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0.root.storage, &other.0.root.storage)
+    }
+    /// The same storage, outside the gradient's way.
+    pub fn detach(&self) -> Tensor {
+        Self::from_parts(self.0.root.detached(), self.0.view.clone())
+    }
+}
+
+/// Facts; none of them runs anything.
+impl Tensor {
+    pub(crate) fn ty(&self) -> Type {
+        Type { dtype: self.dtype(), shape: self.0.view.shape().clone() }
+    }
+    pub(crate) fn dims_of(&self) -> &Shape {
+        self.0.view.shape()
+    }
+    /// The sizes.
+    pub fn shape(&self) -> Vec<usize> {
+        self.dims_of().sizes().to_vec()
+    }
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        lock(&self.0.root.storage.0).value.ty().dtype
+    }
+    /// Where it lives.
+    pub fn device(&self) -> Device {
+        lock(&self.0.root.storage.0).value.executor().clone().into()
+    }
+    /// Number of dims.
+    pub fn rank(&self) -> usize {
+        self.dims_of().rank()
+    }
+    /// Number of elements.
+    pub fn numel(&self) -> usize {
+        self.dims_of().numel()
+    }
+    /// All sizes at once, with the rank checked: `let [b, t, c] = x.dims();`
+    ///
+    /// # Panics
+    /// When the rank is another one.
+    #[track_caller]
+    pub fn dims<const N: usize>(&self) -> [usize; N] {
+        let shape = self.shape();
+        let text = || Error::new(Kind::Shape, format!("dims: {N} sizes asked for, shape is {shape:?}"));
+        <[usize; N]>::try_from(shape.as_slice()).map_err(|_| text()).or_panic()
+    }
+    /// One size; `-1` is the last.
+    ///
+    /// # Panics
+    /// When there is no such dim.
+    #[track_caller]
+    pub fn size(&self, dim: impl Int) -> usize {
+        let shape = self.shape();
+        wrap_dim("size", dim.int(), shape.len())
+            .and_then(|d| {
+                shape.get(d).copied().ok_or_else(|| Error::new(Kind::Argument, "size: a tensor of rank 0 has no sizes"))
+            })
+            .or_panic()
+    }
+}
+
+/// Placing.
+impl Tensor {
+    /// Another element type, device, or both: `x.to(BF16)`, `x.to(&device)`. The tensor itself where nothing changes.
+    #[track_caller]
+    pub fn to(&self, place: impl Into<Place>) -> Tensor {
+        self.try_to(place.into()).or_panic()
+    }
+    #[track_caller]
+    fn try_to(&self, place: Place) -> Result<Tensor> {
+        let dtype = place.dtype.unwrap_or(self.dtype());
+        if dtype == self.dtype() {
+            return Ok(self.alias());
+        }
+        call::record_one(&[self.into()], |b, x| b.cast(x[0], dtype))
+    }
+}
+
+/// Gradients' marks.
+impl Tensor {
+    /// Marks it: `backward()` will leave its gradient in `.grad()`.
+    ///
+    /// # Panics
+    /// When it holds no floats, or is itself computed from tensors that require gradients.
+    #[track_caller]
+    pub fn requires_grad_(self) -> Self {
+        self.mark().or_panic();
+        self
+    }
+    fn mark(&self) -> Result<()> {
+        if !self.dtype().is_float() {
+            let what = format!("requires_grad_: only floats have gradients, this is {}", self.ty());
+            return Err(Error::new(Kind::Autograd, what));
+        }
+        if !self.0.view.is_whole() {
+            return Err(Error::new(Kind::Autograd, "requires_grad_: this is a view of another tensor")
+                .hint("mark its clone, or the tensor that it shows a part of"));
+        }
+        let mut auto = lock(&self.0.root.auto);
+        if auto.edge.is_some() && auto.leaf.is_none() {
+            return Err(Error::new(Kind::Autograd, "requires_grad_: this tensor is computed from others")
+                .hint("it requires grad already; detach() it to cut the gradient's way"));
+        }
+        if auto.leaf.is_none() {
+            let leaf = Leaf::new();
+            auto.edge = Some(Edge::Leaf(leaf.clone()));
+            auto.leaf = Some(leaf);
+            auto.generation += 1;
+        }
+        Ok(())
+    }
+    /// Takes the mark of a leaf away; its `.grad()` goes too. `unfreeze_` marks it again.
+    pub fn freeze_(&self) -> &Self {
+        let mut auto = lock(&self.0.root.auto);
+        if auto.leaf.take().is_some() {
+            auto.edge = None;
+            auto.generation += 1;
+        }
+        drop(auto);
+        self
+    }
+    /// Marks it, as [`Tensor::requires_grad_`] does, through a shared reference.
+    ///
+    /// # Panics
+    /// As [`Tensor::requires_grad_`].
+    #[track_caller]
+    pub fn unfreeze_(&self) -> &Self {
+        self.mark().or_panic();
+        self
+    }
+    /// Does a gradient flow to or through it?
+    pub fn requires_grad(&self) -> bool {
+        lock(&self.0.root.auto).edge.is_some()
+    }
+    /// Is it not computed from tensors that require gradients?
+    pub fn is_leaf(&self) -> bool {
+        let auto = lock(&self.0.root.auto);
+        auto.edge.is_none() || auto.leaf.is_some()
+    }
+    pub(crate) fn leaf(&self) -> Option<Arc<Leaf>> {
+        lock(&self.0.root.auto).leaf.clone()
+    }
+    /// The gradient that `backward()` left.
+    pub fn grad(&self) -> Option<Tensor> {
+        let auto = lock(&self.0.root.auto);
+        match &auto.leaf {
+            Some(leaf) => lock(&leaf.grad).as_ref().map(Tensor::alias),
+            None => auto.kept_grad.as_ref().map(Tensor::alias),
+        }
+    }
+    /// Puts a gradient there, or takes it away.
+    ///
+    /// # Panics
+    /// When it is no leaf that requires grad, or the gradient has another shape.
+    #[track_caller]
+    pub fn set_grad(&self, grad: Option<Tensor>) {
+        self.try_set_grad(grad).or_panic();
+    }
+    fn try_set_grad(&self, grad: Option<Tensor>) -> Result<()> {
+        let Some(leaf) = self.leaf() else {
+            return Err(Error::new(Kind::Autograd, "set_grad: this tensor is no leaf that requires grad"));
+        };
+        if let Some(g) = &grad
+            && g.shape() != self.shape()
+        {
+            let what = format!("set_grad: the tensor has shape {:?}, the gradient {:?}", self.shape(), g.shape());
+            return Err(Error::new(Kind::Shape, what));
+        }
+        let old = std::mem::replace(&mut *lock(&leaf.grad), grad);
+        drop(old);
+        Ok(())
+    }
+    pub(crate) fn root(&self) -> &Arc<Root> {
+        &self.0.root
+    }
+}
+
+impl Root {
+    pub(crate) fn keep_grad(&self, grad: Tensor) {
+        let old = lock(&self.auto).kept_grad.replace(grad);
+        drop(old);
+    }
+}

@@ -1,0 +1,46 @@
+//! The generated methods are fresh, and every op of the table can be reached.
+#[path = "../codegen/generate.rs"]
+mod generate;
+
+use std::{
+    fs,
+    io::Write,
+    process::{Command, Stdio},
+};
+
+fn formatted(text: &str) -> String {
+    let mut rustfmt = Command::new("rustfmt")
+        .args(["--edition", "2024", "--config-path", concat!(env!("CARGO_MANIFEST_DIR"), "/../..")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("rustfmt runs");
+    rustfmt.stdin.take().expect("piped").write_all(text.as_bytes()).expect("rustfmt reads");
+    String::from_utf8(rustfmt.wait_with_output().expect("rustfmt ends").stdout).expect("text")
+}
+
+#[test]
+fn methods_are_fresh() {
+    let committed = include_str!("../src/methods.rs");
+    assert!(
+        committed == formatted(&generate::generate(&generate::table())),
+        "src/methods.rs is stale: run `cargo xtask codegen`"
+    );
+}
+
+/// Ops without a method are called by name in hand-written code: functions, views, spellings of their own.
+#[test]
+fn every_op_is_reachable() {
+    let sources: String = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))
+        .expect("sources")
+        .map(|f| fs::read_to_string(f.expect("a file").path()).expect("text"))
+        .collect();
+    let written = |name: &str| {
+        ["pub fn {}(", "pub fn {}<", "op!(\"{}\")", "call_named(\"{}\"", "pub fn {}_("]
+            .iter()
+            .any(|p| sources.contains(&p.replace("{}", name)))
+    };
+    let internal = |name: &str| name.ends_with("_backward") || name.ends_with("_grad");
+    let missing: Vec<&str> = rtx_ops::ALL.iter().map(|d| d.name()).filter(|n| !internal(n) && !written(n)).collect();
+    assert!(missing.is_empty(), "no method or function reaches {missing:?}");
+}
