@@ -1,0 +1,69 @@
+//! What the compiler says about its work: counters, and the forms that `RTX_DUMP` asks for.
+use crate::fuse::Fused;
+use crate::import::Imported;
+use crate::lower::Lowered;
+use crate::memory::Homes;
+use crate::work::Work;
+use rtx_hal::Lang;
+use rtx_ir::Graph;
+use rtx_plan::{OutputPlace, Plan};
+use std::collections::BTreeMap;
+
+/// Is this form among those that `RTX_DUMP=graph,plan,kernel,source` names?
+fn wanted(form: &str) -> bool {
+    std::env::var("RTX_DUMP").is_ok_and(|list| list.split(',').any(|f| f.trim() == form))
+}
+
+/// Prints a graph.
+pub(crate) fn graph(stage: &str, graph: &Graph) {
+    if wanted("graph") {
+        eprintln!("# graph, {stage}\n{}", rtx_ir::text::print(graph));
+    }
+}
+
+/// Prints a plan and its kernels.
+pub(crate) fn plan(plan: &Plan) {
+    if wanted("plan") {
+        eprintln!("# plan\n{plan:#?}");
+    }
+    for (i, k) in plan.kernels.iter().enumerate() {
+        let form = if k.lang == Lang::Tile { "source" } else { "kernel" };
+        if wanted(form) || wanted("source") {
+            eprintln!("# kernel {i}: {}\n{}", k.name, k.text);
+        }
+    }
+}
+
+/// What was done, by name.
+pub(crate) fn counters(
+    work: &Work,
+    imported: &Imported,
+    fused: &Fused,
+    lowered: &Lowered,
+    homes: &Homes,
+    plan: &Plan,
+) -> Vec<(&'static str, u64)> {
+    let mut count: BTreeMap<&'static str, u64> = BTreeMap::new();
+    count.insert("nodes", work.graph.nodes().len() as u64);
+    count.insert("nodes_rewritten", imported.rewritten);
+    count.insert("nodes_merged", imported.merged);
+    count.insert("composites_expanded", imported.expanded);
+    count.insert("kernels", plan.kernels.len() as u64);
+    count.insert("steps", plan.steps.len() as u64);
+    count.insert("instances", plan.steps.iter().map(|s| s.instances.len() as u64).sum());
+    count.insert("steps_merged", plan.steps.iter().filter(|s| s.instances.len() > 1).count() as u64);
+    let fused_groups = fused.units.iter().filter(|u| u.group.instrs > 1).count();
+    count.insert("groups_fused", fused_groups as u64);
+    count.insert("epilogues", fused.epilogues);
+    count.insert("copies_elided", homes.elided.iter().filter(|e| **e).count() as u64);
+    let copies = lowered.launches.iter().zip(&homes.elided).filter(|(l, e)| !**e && l.copies.is_some()).count();
+    count.insert("copies", (copies + lowered.temps.len()) as u64);
+    count.insert("in_place", homes.in_place.iter().map(|p| p.len() as u64).sum());
+    let donated = plan.outputs.iter().filter(|o| matches!(o.place, OutputPlace::Donated(_))).count();
+    count.insert("donated", donated as u64);
+    count.insert("arena_bytes", plan.arena_bytes);
+    for g in work.claims.values() {
+        *count.entry(g.name).or_default() += 1;
+    }
+    count.into_iter().collect()
+}

@@ -1,0 +1,187 @@
+//! From the recorded region to the working graph: live nodes only, claims asked, what nobody claims expanded.
+use crate::simplify::{Origin, Simplifier};
+use crate::work::{Granted, Work};
+use rtx_core::{Error, Kind, Result};
+use rtx_hal::Target;
+use rtx_ir::{Body, Builder, Graph, NodeId, Op, Prim, Type, ValueId};
+use rtx_plan::{Claim, Claimed, Grouped, Request};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The counters of this pass.
+#[derive(Default)]
+pub(crate) struct Imported {
+    /// Composites whose bodies were inlined.
+    pub expanded: u64,
+    /// Exact rewrites.
+    pub rewritten: u64,
+    /// Nodes merged with equal ones.
+    pub merged: u64,
+}
+
+/// Copies what `wanted` needs.
+pub(crate) fn import(request: &Request<'_>, claims: &[Arc<dyn Claim>]) -> Result<(Work, Imported)> {
+    let graph = request.graph;
+    let mut importer = Importer {
+        out: Simplifier::new(),
+        claims,
+        target: request.target,
+        granted: HashMap::new(),
+        params: HashMap::new(),
+        expanded: 0,
+    };
+    let live = live_nodes(graph, request.wanted);
+    let mut values: Vec<Option<ValueId>> = vec![None; graph.value_count()];
+    let (mut inputs, mut next_param) = (vec![], 0);
+    for (id, node) in graph.iter() {
+        let at = Origin { node: id, location: node.location, generation: node.generation };
+        if matches!(node.op, Op::Input) {
+            let n = importer.out.append(Op::Input, &[], [graph.ty(node.first).clone()], at);
+            let v = importer.out.graph.node(n).first;
+            inputs.push(v);
+            values[node.first.index()] = Some(v);
+            continue;
+        }
+        if let Op::Prim(Prim::Param { .. }) = node.op {
+            next_param += 1;
+            let n = importer.out.append(node.op.clone(), &[], [graph.ty(node.first).clone()], at);
+            importer.params.insert(n, next_param - 1);
+            values[node.first.index()] = Some(importer.out.graph.node(n).first);
+            continue;
+        }
+        if !live[id.index()] {
+            continue;
+        }
+        let operands = mapped(&values, &node.inputs)?;
+        let outs = importer.import_node(graph, id, &operands, at)?;
+        node.outs().zip(outs).for_each(|(from, to)| values[from.index()] = Some(to));
+    }
+    let wanted = mapped(&values, request.wanted)?.to_vec();
+    if request.inputs.len() != inputs.len() {
+        return Err(Error::new(Kind::Internal, "compile: the request's facts are not one for each input"));
+    }
+    let counters =
+        Imported { expanded: importer.expanded, rewritten: importer.out.rewritten, merged: importer.out.merged };
+    let input_of = inputs.iter().enumerate().map(|(i, &v)| (v, i as u32)).collect();
+    let work = Work {
+        graph: importer.out.graph,
+        origins: importer.out.origins,
+        claims: importer.granted,
+        facts: request.inputs.to_vec(),
+        params: importer.params,
+        inputs,
+        wanted,
+        input_of,
+    };
+    Ok((work, counters))
+}
+
+/// Which nodes the wanted values need.
+pub(crate) fn live_nodes(graph: &Graph, wanted: &[ValueId]) -> Vec<bool> {
+    let mut live = vec![false; graph.nodes().len()];
+    wanted.iter().for_each(|&v| live[graph.value(v).node.index()] = true);
+    for (id, node) in graph.iter().rev() {
+        if live[id.index()] {
+            node.inputs.iter().for_each(|&v| live[graph.value(v).node.index()] = true);
+        }
+    }
+    live
+}
+
+fn mapped(values: &[Option<ValueId>], from: &[ValueId]) -> Result<SmallVec<[ValueId; 4]>> {
+    let missing = || Error::new(Kind::Internal, "compile: a node reads a value that nothing makes");
+    from.iter().map(|v| values.get(v.index()).copied().flatten().ok_or_else(missing)).collect()
+}
+
+struct Importer<'a> {
+    out: Simplifier,
+    claims: &'a [Arc<dyn Claim>],
+    target: &'a Target,
+    granted: HashMap<NodeId, Granted>,
+    params: HashMap<NodeId, u32>,
+    expanded: u64,
+}
+
+impl Importer<'_> {
+    /// One node of `graph`, whose operands are `inputs` in the working graph.
+    fn import_node(
+        &mut self,
+        graph: &Graph,
+        id: NodeId,
+        inputs: &[ValueId],
+        at: Origin,
+    ) -> Result<SmallVec<[ValueId; 1]>> {
+        let node = graph.node(id);
+        let types: SmallVec<[Type; 1]> = node.outs().map(|v| graph.ty(v).clone()).collect();
+        let claim = self.claims.iter().find_map(|c| Some((c.name(), c.claim(graph, id, self.target)?)));
+        if let Some((name, claimed)) = claim {
+            let (outs, fresh) = self.out.add(node.op.clone(), inputs, &types, at);
+            if fresh {
+                let claimed = renamed(claimed, node.inputs.as_slice(), inputs, node.first, outs[0])?;
+                let node = self.out.graph.value(outs[0]).node;
+                self.granted.insert(node, Granted { name, claimed });
+            }
+            return Ok(outs);
+        }
+        match &node.op {
+            Op::Prim(Prim::Dot { .. } | Prim::Scatter { .. }) => Err(Error::new(
+                Kind::Unsupported,
+                format!("{}: no kernel of {} takes it", node.op.name(), self.target.family),
+            )),
+            Op::Prim(Prim::Param { .. }) | Op::Input | Op::Ghost => {
+                Err(Error::new(Kind::Internal, format!("compile: a body makes an {}", node.op.name())))
+            }
+            Op::Prim(_) => Ok(self.out.add(node.op.clone(), inputs, &types, at).0),
+            Op::Composite(def, attrs) => {
+                let Body::Composite(body) = def.body else {
+                    return Err(Error::new(Kind::Unsupported, format!("{}: has no body and no kernel", def.name())));
+                };
+                self.expanded += 1;
+                self.expand(inputs, at, |b, operands| body(b, attrs, operands))
+            }
+        }
+    }
+
+    /// Inlines a body.
+    fn expand(
+        &mut self,
+        inputs: &[ValueId],
+        at: Origin,
+        body: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<rtx_ir::Outs>,
+    ) -> Result<SmallVec<[ValueId; 1]>> {
+        let mut inner = Graph::new();
+        let operands: SmallVec<[ValueId; 4]> =
+            inputs.iter().map(|&v| inner.push_input(self.out.graph.ty(v).clone(), at.location)).collect();
+        let outs = body(&mut Builder::with_generation(&mut inner, at.location, at.generation), &operands)?;
+        let live = live_nodes(&inner, &outs);
+        let mut values: Vec<Option<ValueId>> = vec![None; inner.value_count()];
+        operands.iter().zip(inputs).for_each(|(o, &v)| values[o.index()] = Some(v));
+        for (id, node) in inner.iter().filter(|(id, n)| live[id.index()] && !matches!(n.op, Op::Input)) {
+            let operands = mapped(&values, &node.inputs)?;
+            let results = self.import_node(&inner, id, &operands, at)?;
+            node.outs().zip(results).for_each(|(from, to)| values[from.index()] = Some(to));
+        }
+        Ok(mapped(&values, &outs)?.into_iter().collect())
+    }
+}
+
+/// The claim in values of the working graph.
+fn renamed(
+    mut claimed: Claimed,
+    from: &[ValueId],
+    to: &[ValueId],
+    from_out: ValueId,
+    to_out: ValueId,
+) -> Result<Claimed> {
+    let rename = |g: &mut Grouped| -> Result<()> {
+        g.value = match from.iter().position(|&v| v == g.value) {
+            Some(i) => to[i],
+            None if g.value >= from_out => ValueId(to_out.0 + (g.value.0 - from_out.0)),
+            None => return Err(Error::new(Kind::Internal, "compile: a claim names a value that is not its node's")),
+        };
+        Ok(())
+    };
+    claimed.operands.iter_mut().chain(&mut claimed.outputs).try_for_each(rename)?;
+    Ok(claimed)
+}

@@ -1,0 +1,200 @@
+//! Appending to the working graph: exact rewrites and the merging of equal nodes, as each node arrives.
+//!
+//! Every rewrite holds for NaN, infinities and both zeros (contract N6).
+use rtx_core::{Arith, DType, Dim, Function, Location};
+use rtx_ir::{Graph, NodeId, Op, Prim, Type, ValueId};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Appends nodes, simplified.
+pub(crate) struct Simplifier {
+    /// The graph so far.
+    pub graph: Graph,
+    /// For each node, the recorded nodes that it came from.
+    pub origins: Vec<SmallVec<[NodeId; 1]>>,
+    known: HashMap<u64, SmallVec<[NodeId; 1]>>,
+    /// Rewrites made.
+    pub rewritten: u64,
+    /// Nodes merged with equal ones.
+    pub merged: u64,
+}
+
+/// Where a node comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    /// The recorded node.
+    pub node: NodeId,
+    /// The user's line.
+    pub location: Location,
+    /// Nodes of different generations are not merged.
+    pub generation: u32,
+}
+
+impl Simplifier {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self { graph: Graph::new(), origins: vec![], known: HashMap::new(), rewritten: 0, merged: 0 }
+    }
+
+    /// Appends a node that must stay what it is: sources with an identity, barriers.
+    pub fn append(&mut self, op: Op, inputs: &[ValueId], types: impl IntoIterator<Item = Type>, at: Origin) -> NodeId {
+        self.origins.push(SmallVec::from_slice(&[at.node]));
+        self.graph.push(op, inputs.into(), types, at.location, at.generation)
+    }
+
+    /// Appends a node, or finds one that computes the same.
+    pub fn add(&mut self, op: Op, inputs: &[ValueId], types: &[Type], at: Origin) -> (SmallVec<[ValueId; 1]>, bool) {
+        if let Op::Prim(p) = &op
+            && let Some(found) = self.rewrite(p, inputs, &types[0], at)
+        {
+            self.rewritten += 1;
+            return (SmallVec::from_slice(&[found]), false);
+        }
+        if matches!(op, Op::Prim(Prim::Barrier | Prim::Param { .. }) | Op::Input | Op::Ghost) {
+            let node = self.append(op, inputs, types.iter().cloned(), at);
+            return (self.graph.node(node).outs().collect(), true);
+        }
+        let key = key(&op, inputs, at.generation);
+        let bucket = self.known.entry(key).or_default();
+        let same = |n: &&NodeId| {
+            let n = self.graph.node(**n);
+            n.op == op && n.inputs.as_slice() == inputs && n.generation == at.generation
+        };
+        if let Some(&node) = bucket.iter().find(same) {
+            self.merged += 1;
+            if !self.origins[node.index()].contains(&at.node) {
+                self.origins[node.index()].push(at.node);
+            }
+            return (self.graph.node(node).outs().collect(), false);
+        }
+        bucket.push(NodeId(self.graph.nodes().len() as u32));
+        let node = self.append(op, inputs, types.iter().cloned(), at);
+        (self.graph.node(node).outs().collect(), true)
+    }
+
+    fn add_prim(&mut self, p: Prim, inputs: &[ValueId], ty: &Type, at: Origin) -> ValueId {
+        self.add(Op::Prim(p), inputs, std::slice::from_ref(ty), at).0[0]
+    }
+
+    /// The primitive and first operand of a value.
+    fn parts(&self, v: ValueId) -> Option<(&Prim, Option<ValueId>)> {
+        let n = self.graph.producer(v);
+        Some((n.op.prim()?, n.inputs.first().copied()))
+    }
+
+    /// The number that every element of a value is.
+    fn splat(&self, mut v: ValueId) -> Option<u64> {
+        loop {
+            match self.parts(v)? {
+                (Prim::Constant { bits, .. }, _) => return Some(*bits),
+                (Prim::Expand(_) | Prim::Reshape(_) | Prim::Permute(_), Some(x)) => v = x,
+                _ => return None,
+            }
+        }
+    }
+
+    fn is_number(&self, v: ValueId, number: f64) -> bool {
+        let dtype = self.graph.ty(v).dtype;
+        self.splat(v).is_some_and(|bits| rtx_core::Scalar::Float(number).to_bits(dtype) == Some(bits))
+    }
+
+    /// A value that already is, or more simply is, the result.
+    fn rewrite(&mut self, p: &Prim, inputs: &[ValueId], ty: &Type, at: Origin) -> Option<ValueId> {
+        let x = *inputs.first()?;
+        let from = self.graph.ty(x).clone();
+        match p {
+            Prim::Reshape(_) | Prim::Expand(_) | Prim::Cast(_) | Prim::Bitcast(_) if from == *ty => Some(x),
+            Prim::Permute(order) if order.iter().enumerate().all(|(i, &o)| i == o) => Some(x),
+            // The whole axis, whatever the start: it is clamped to 0.
+            Prim::Slice { axis, len, step: 1 } if from.shape.dim(*axis) == *len => Some(x),
+            Prim::UpdateSlice { axis, step: 1 }
+                if self.graph.ty(inputs[1]).shape.dim(*axis) == from.shape.dim(*axis) =>
+            {
+                Some(inputs[1])
+            }
+            Prim::Pad { before: 0, after: 0, .. } => Some(x),
+            Prim::Concat { .. } if inputs.len() == 1 => Some(x),
+            Prim::Reshape(_) | Prim::Expand(_) | Prim::Permute(_) | Prim::Cast(_) => self.rewrite_pair(p, x, ty, at),
+            // -(-x) = x, !(!x) = x.
+            Prim::Unary(f @ (Function::Neg | Function::Not)) => match self.parts(x)? {
+                (Prim::Unary(g), Some(inner)) if f == g => Some(inner),
+                _ => None,
+            },
+            Prim::Binary(f) => self.rewrite_binary(*f, x, inputs[1], ty),
+            // Equal branches, or a condition that is part of the program.
+            Prim::Select if inputs[1] == inputs[2] => Some(inputs[1]),
+            Prim::Select => self.splat(x).map(|c| if c != 0 { inputs[1] } else { inputs[2] }),
+            _ => None,
+        }
+    }
+
+    /// Two movements in a row are one; a cast that loses nothing before another cast is not needed.
+    fn rewrite_pair(&mut self, p: &Prim, x: ValueId, ty: &Type, at: Origin) -> Option<ValueId> {
+        let (inner, y) = self.parts(x)?;
+        let (inner, y) = (inner.clone(), y?);
+        match (p, inner) {
+            (Prim::Reshape(s), Prim::Reshape(_)) => Some(self.add_prim(Prim::Reshape(s.clone()), &[y], ty, at)),
+            (Prim::Expand(s), Prim::Expand(_)) => Some(self.add_prim(Prim::Expand(s.clone()), &[y], ty, at)),
+            (Prim::Permute(outer), Prim::Permute(inner)) => {
+                let order = outer.iter().map(|&o| inner[o]).collect();
+                Some(self.add_prim(Prim::Permute(order), &[y], ty, at))
+            }
+            (Prim::Cast(to), Prim::Cast(middle)) if holds(middle, self.graph.ty(y).dtype) => {
+                Some(self.add_prim(Prim::Cast(*to), &[y], ty, at))
+            }
+            _ => None,
+        }
+    }
+
+    fn rewrite_binary(&self, f: Arith, a: ValueId, b: ValueId, ty: &Type) -> Option<ValueId> {
+        let float = ty.dtype.is_float();
+        match f {
+            // x·1 = x, 1·x = x, x/1 = x.
+            Arith::Mul if ty.dtype != DType::Bool && self.is_number(b, 1.0) => Some(a),
+            Arith::Mul if ty.dtype != DType::Bool && self.is_number(a, 1.0) => Some(b),
+            Arith::Div if self.is_number(b, 1.0) => Some(a),
+            // x - (+0) = x also for -0; x + (-0) = x also for +0. Integers have one zero.
+            Arith::Sub if self.is_number(b, 0.0) => Some(a),
+            Arith::Add if self.is_number(b, if float { -0.0 } else { 0.0 }) => Some(a),
+            Arith::Add if self.is_number(a, if float { -0.0 } else { 0.0 }) => Some(b),
+            // An extremum, a conjunction, a disjunction of a number with itself.
+            Arith::Max | Arith::Min | Arith::And | Arith::Or if a == b => Some(a),
+            _ => None,
+        }
+    }
+}
+
+/// Does `to` hold every number of `from` exactly?
+fn holds(to: DType, from: DType) -> bool {
+    use DType::*;
+    to == from
+        || match from {
+            Bool => !matches!(to, C64 | C128),
+            U8 => matches!(to, I16 | I32 | I64 | U16 | U32 | U64 | F16 | F32 | F64),
+            I8 => matches!(to, I16 | I32 | I64 | F16 | F32 | F64),
+            I16 => matches!(to, I32 | I64 | F32 | F64),
+            U16 => matches!(to, I32 | I64 | U32 | U64 | F32 | F64),
+            I32 => matches!(to, I64 | F64),
+            U32 => matches!(to, I64 | U64 | F64),
+            F16 | BF16 => matches!(to, F32 | F64),
+            F32 => to == F64,
+            F8E4M3 | F8E5M2 | I64 | U64 | F64 | C64 | C128 => false,
+        }
+}
+
+fn key(op: &Op, inputs: &[ValueId], generation: u32) -> u64 {
+    let mut h = DefaultHasher::new();
+    match op {
+        Op::Prim(p) => p.hash(&mut h),
+        Op::Composite(def, _) => def.sig.hash(&mut h),
+        Op::Input | Op::Ghost => 0.hash(&mut h),
+    }
+    (inputs, generation).hash(&mut h);
+    h.finish()
+}
+
+/// The product of dims, when all are numbers.
+pub(crate) fn known_product(dims: &[Dim]) -> Option<usize> {
+    dims.iter().map(|d| d.known()).product()
+}
