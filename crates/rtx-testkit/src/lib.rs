@@ -1,1 +1,14 @@
-//! rtx-testkit
+//! What tests of every crate are made of: drawn arguments, tolerances, finite differences, laws over definitions,
+//! random graphs. Everything depends on a seed and nothing else.
+
+mod arguments;
+mod compare;
+mod derivative;
+pub mod graphs;
+pub mod laws;
+mod random;
+
+pub use arguments::{Drawn, draw, record};
+pub use compare::compare;
+pub use derivative::{Program, check_derivative, check_second_derivative};
+pub use random::Random;

@@ -186,7 +186,7 @@ pub(super) static SCATTER: OpDef = OpDef {
         Sample::grad("f32[3], i64[4] in 0..3, f32[4] in 1..2, 0, \"mul\"", 0),
         Sample::grad("f32[2] in 1..2, i64[4] = 0 0 1 1, f32[4] = 0 3 2 1, 0, \"mul\"", 0),
         Sample::grad("f32[3], i64[4] in 0..3, f32[4], 0, \"max\"", 0),
-        Sample::grad("f32[3] = 1 2 0, i64[4] = 0 0 1 2, f32[4] = 1 1 0 0, 0, \"min\"", 0),
+        Sample::grad("f32[3] = 1 2 0, i64[4] = 0 0 1 2, f32[4] = 1 4 1 0, 0, \"min\"", 0),
         Sample::exact("i64[3] in 0..9, i64[6] in 0..3, i64[6] in 0..9, 0, \"add\""),
         Sample::exact("f32[3], i64[0] in 0..3, f32[0], 0, \"add\""),
     ],

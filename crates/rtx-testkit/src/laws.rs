@@ -1,0 +1,219 @@
+//! Laws over a table of definitions: each returns what breaks it, one line a fault.
+use crate::{Drawn, Random, check_derivative, check_second_derivative, draw, record};
+use rtx_core::{Location, Result};
+use rtx_ir::oracle::{self, Tensor};
+use rtx_ir::{
+    Arg, Bound, Builder, Grad, Graph, Node, Op, OpDef, Outs, Sample, Saves, Signature, ValueId, text, verify,
+};
+use std::collections::HashSet;
+
+/// A table of definitions.
+pub type Table<'a> = &'a [&'static OpDef];
+
+/// Every law.
+pub fn faults(table: Table<'_>) -> Vec<String> {
+    let laws: [fn(Table<'_>) -> Vec<String>; 7] = [
+        hygiene_faults,
+        refusal_faults,
+        inference_faults,
+        text_faults,
+        saves_faults,
+        gradient_faults,
+        second_order_faults,
+    ];
+    laws.iter().flat_map(|law| law(table)).collect()
+}
+
+/// Signatures parse and are unique; each op says what it does in a sentence and has samples; `runtime` names
+/// parameters.
+pub fn hygiene_faults(table: Table<'_>) -> Vec<String> {
+    let mut heads = HashSet::new();
+    let mut out = Vec::new();
+    for def in table {
+        let mut fault = |what: &str| out.push(format!("{}: {what}", def.sig));
+        let Some(sig) = Signature::parse(def.sig) else {
+            fault("the signature does not parse");
+            continue;
+        };
+        if !heads.insert(text::call_name(def)) {
+            fault("another op has this name and overload");
+        }
+        if !def.doc.ends_with('.') && !def.doc.ends_with(')') {
+            fault("the doc is no sentence");
+        }
+        if def.samples.is_empty() {
+            fault("has no samples");
+        }
+        if let Some(name) = def.runtime.iter().find(|n| sig.parameters.iter().all(|p| p.name != **n)) {
+            fault(&format!("runtime names {name}, which is no parameter"));
+        }
+        if matches!(def.grad, Grad::FromBody) && def.saves != Saves::Inputs {
+            fault("is differentiated by its body and does not save its inputs");
+        }
+    }
+    out
+}
+
+/// Calls that are refused give exactly their message.
+pub fn refusal_faults(table: Table<'_>) -> Vec<String> {
+    let mut out = Vec::new();
+    for def in table {
+        for r in def.refuses {
+            let mut graph = Graph::new();
+            let got = draw(def.sig, r.args, &mut Random::new(1)).map(|drawn| {
+                let (bound, _) = record(&mut graph, &drawn);
+                match call(&mut graph, def, &bound) {
+                    Ok(_) => "no refusal".to_string(),
+                    Err(e) => e.to_string(),
+                }
+            });
+            let got = got.unwrap_or_else(|e| e);
+            if got != r.message {
+                out.push(format!("{}({}): says {got:?}, should say {:?}", def.name(), r.args, r.message));
+            }
+        }
+    }
+    out
+}
+
+/// Every sample's graph verifies, and what the oracle (a composite's body) computes has the types that inference says.
+pub fn inference_faults(table: Table<'_>) -> Vec<String> {
+    each_sample(table, |def, sample, drawn| {
+        let (graph, inputs, _) = record_sample(def, &drawn)?;
+        verify(&graph).map_err(|e| e.to_string())?;
+        let values = oracle::eval(&graph, &inputs).map_err(|e| e.to_string())?;
+        let wrong = (0..values.len()).find(|&i| values[i].ty != *graph.ty(ValueId(i as u32)));
+        if let Some(i) = wrong {
+            let said = graph.ty(ValueId(i as u32));
+            return Err(format!("%{i}: inference says {said}, the body gives {}", values[i].ty));
+        }
+        if sample.grad && !inputs.iter().any(|t| t.ty.dtype.is_float()) {
+            return Err("asks for a gradient and has no float tensor".into());
+        }
+        Ok(())
+    })
+}
+
+/// Every sample's graph prints, and parses back to what prints the same.
+pub fn text_faults(table: Table<'_>) -> Vec<String> {
+    each_sample(table, |def, _, drawn| {
+        let (graph, _, _) = record_sample(def, &drawn)?;
+        let printed = text::print(&graph);
+        let lookup = |name: &str| table.iter().copied().find(|d| text::call_name(d) == name);
+        let parsed = text::parse(&printed, &lookup).map_err(|e| format!("{e}\n{printed}"))?;
+        let again = text::print(&parsed);
+        if again == printed { Ok(()) } else { Err(format!("printed\n{printed}parsed\n{again}")) }
+    })
+}
+
+/// A gradient rule reads only what `saves` names: with ghosts for the rest its graph verifies, and its cotangents
+/// have the types of the operands.
+pub fn saves_faults(table: Table<'_>) -> Vec<String> {
+    each_sample(table, |def, _, drawn| {
+        let (graph, _, _) = record_sample(def, &drawn)?;
+        graph.nodes().iter().try_for_each(|node| check_saves(&graph, node))
+    })
+}
+
+fn check_saves(from: &Graph, node: &Node) -> Result<(), String> {
+    let Some(def) = node.op.def().filter(|d| matches!(d.grad, Grad::Rule(_))) else { return Ok(()) };
+    let here = Location::caller();
+    let mut graph = Graph::new();
+    let mut place = |v: ValueId, saved: bool| {
+        let ty = from.ty(v).clone();
+        if saved { graph.push_input(ty, here) } else { graph.push_ghost(ty, here) }
+    };
+    let inputs: Vec<ValueId> = node.inputs.iter().enumerate().map(|(i, &v)| place(v, def.saves.input(i))).collect();
+    let outputs: Vec<ValueId> = node.outs().enumerate().map(|(i, v)| place(v, def.saves.output(i))).collect();
+    let float = |v: ValueId| from.ty(v).dtype.is_float();
+    let cotangents: Vec<Option<ValueId>> = node.outs().map(|v| float(v).then(|| place(v, true))).collect();
+    let wants = vec![true; inputs.len()];
+    // All cotangents, then each one alone: a rule must not read one that is not there.
+    let mut given = vec![cotangents.clone()];
+    if cotangents.len() > 1 {
+        given.extend(
+            (0..cotangents.len())
+                .map(|i| cotangents.iter().enumerate().map(|(j, c)| c.filter(|_| i == j)).collect::<Vec<_>>()),
+        );
+    }
+    for cotangents in given {
+        let mut b = Builder::new(&mut graph, here);
+        let grads = rtx_autograd::node_gradient(&mut b, &node.op, &inputs, &outputs, &cotangents, &wants)
+            .map_err(|e| e.to_string())?;
+        verify(&graph).map_err(|e| format!("reads more than it saves: {e}"))?;
+        for (&v, g) in inputs.iter().zip(&grads) {
+            if let Some(g) = g.filter(|g| graph.ty(*g) != graph.ty(v)) {
+                return Err(format!("the cotangent of {} is {}", graph.ty(v), graph.ty(g)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gradients are central differences, in f64.
+pub fn gradient_faults(table: Table<'_>) -> Vec<String> {
+    each_sample(table, |def, sample, drawn| {
+        if !sample.grad {
+            return Ok(());
+        }
+        let drawn: Vec<Drawn> = drawn.into_iter().map(Drawn::in_f64).collect();
+        check_derivative(&|b, v| replay(b, def, &drawn, v), &tensors(&drawn), &mut Random::new(3))
+    })
+}
+
+/// Gradients of gradients are central differences too. Samples with given elements sit on kinks, where there are none.
+pub fn second_order_faults(table: Table<'_>) -> Vec<String> {
+    each_sample(table, |def, sample, drawn| {
+        if !sample.grad || sample.args.contains('=') {
+            return Ok(());
+        }
+        let drawn: Vec<Drawn> = drawn.into_iter().map(Drawn::in_f64).collect();
+        check_second_derivative(&|b, v| replay(b, def, &drawn, v), &tensors(&drawn), &mut Random::new(4))
+    })
+}
+
+fn each_sample(
+    table: Table<'_>,
+    law: impl Fn(&'static OpDef, &Sample, Vec<Drawn>) -> Result<(), String>,
+) -> Vec<String> {
+    let mut out = Vec::new();
+    for def in table {
+        for sample in def.samples {
+            let result = draw(def.sig, sample.args, &mut Random::new(2)).and_then(|drawn| law(def, sample, drawn));
+            if let Err(what) = result {
+                out.push(format!("{}({}): {what}", text::call_name(def), sample.args));
+            }
+        }
+    }
+    out
+}
+
+fn tensors(drawn: &[Drawn]) -> Vec<Tensor> {
+    drawn.iter().flat_map(|d| d.tensors().iter().cloned()).collect()
+}
+fn call(graph: &mut Graph, def: &'static OpDef, bound: &Bound) -> Result<Outs> {
+    Builder::new(graph, Location::caller()).call(def, bound.clone())
+}
+/// A sample's call in a graph of its own: the graph, the values of its inputs, its results.
+fn record_sample(def: &'static OpDef, drawn: &[Drawn]) -> Result<(Graph, Vec<Tensor>, Outs), String> {
+    let mut graph = Graph::new();
+    let (bound, _) = record(&mut graph, drawn);
+    let outs = call(&mut graph, def, &bound).map_err(|e| e.to_string())?;
+    Ok((graph, tensors(drawn), outs))
+}
+/// The same call on other values.
+fn replay(b: &mut Builder<'_>, def: &'static OpDef, drawn: &[Drawn], values: &[ValueId]) -> Result<Vec<ValueId>> {
+    let mut next = values.iter().copied();
+    let args = drawn.iter().map(|d| match d {
+        Drawn::Plain(a) => a.clone(),
+        Drawn::Tensor(_) => next.next().map_or(Arg::None, Arg::Value),
+        Drawn::Tensors(ts) => Arg::Values(next.by_ref().take(ts.len()).collect()),
+    });
+    let bound = Bound(args.collect());
+    Ok(b.call(def, bound)?.to_vec())
+}
+
+/// Which primitives a graph applies, for counting coverage.
+pub fn applied(graph: &Graph) -> impl Iterator<Item = &'static str> + '_ {
+    graph.nodes().iter().filter(|n| matches!(n.op, Op::Prim(_))).map(|n| n.op.name())
+}
