@@ -2,6 +2,8 @@
 use crate::key::hash;
 use crate::prepared::Prepared;
 use crate::symbolic::Pattern;
+use rtx_core::SymId;
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -45,6 +47,22 @@ pub(crate) enum Sizes {
 const SEEN: usize = 8;
 
 impl Sizes {
+    /// The values of the symbols in sizes that fit.
+    pub(crate) fn symbols(&self, dims: &[u64]) -> SmallVec<[(SymId, i64); 2]> {
+        match self {
+            Sizes::Exactly(_) => SmallVec::new(),
+            Sizes::Symbolic(pattern) => pattern.values(dims),
+        }
+    }
+
+    /// The first position where sizes do not fit, and what would.
+    pub(crate) fn first_misfit(&self, dims: &[u64]) -> Option<(usize, u64)> {
+        match self {
+            Sizes::Exactly(own) => own.iter().zip(dims).position(|(a, b)| a != b).map(|at| (at, own[at])),
+            Sizes::Symbolic(pattern) => pattern.first_misfit(dims),
+        }
+    }
+
     fn fit(&self, dims: &[u64]) -> bool {
         match self {
             Sizes::Exactly(own) => **own == *dims,

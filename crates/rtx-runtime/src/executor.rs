@@ -3,7 +3,7 @@ use crate::counters::{Counters, FlushReason, Totals};
 use crate::memory::Pool;
 use crate::record;
 use crate::region::Region;
-use crate::run::Runner;
+use crate::runner::Runner;
 use crate::{lock, mode};
 use rtx_core::{Error, Kind, Result};
 use rtx_hal::Device;

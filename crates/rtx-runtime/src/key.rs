@@ -6,7 +6,6 @@
 //! Never in a key: ids from outside the region, the numbers behind `Param` nodes, lines of the user's program.
 use rtx_core::{Dim, Shape};
 use rtx_ir::{Attr, Graph, Node, NodeId, Op, Prim, Type};
-use rtx_plan::InputFact;
 
 /// The key of a region's graph so far.
 #[derive(Default)]
@@ -46,22 +45,6 @@ impl Key {
     /// The node that size `at` belongs to; the last node for sizes that come after the nodes.
     pub(crate) fn node_of_dim(&self, at: usize) -> NodeId {
         NodeId(self.marks.partition_point(|m| m.1 as usize <= at).saturating_sub(1) as u32)
-    }
-
-    /// Appends what is known of an input's memory, and gives where that starts in `structure`.
-    pub(crate) fn fact(&mut self, fact: &InputFact, sizes: &[usize], absent: bool) -> usize {
-        let start = self.structure.len();
-        let contiguous = fact.layout.is_contiguous(sizes);
-        self.byte(
-            fact.donated as u8 | (contiguous as u8) << 1 | (fact.alias.is_some() as u8) << 2 | (absent as u8) << 3,
-        );
-        if let Some(first) = fact.alias {
-            self.word(u64::from(first));
-        }
-        if !contiguous {
-            self.dims.extend(fact.layout.strides.iter().map(|&s| s as u64));
-        }
-        start
     }
 
     fn node(&mut self, graph: &Graph, node: &Node) {

@@ -10,6 +10,7 @@
 mod cache;
 mod counters;
 mod executor;
+mod facts;
 mod key;
 mod launch;
 mod memory;
@@ -19,6 +20,8 @@ mod prepared;
 mod record;
 mod region;
 mod run;
+mod runner;
+mod scope;
 mod symbolic;
 mod value;
 
@@ -26,6 +29,7 @@ pub use counters::{Counters, FlushReason};
 pub use executor::{Executor, Limits};
 pub use mode::{set_eager, set_random_flush};
 pub use record::{Recorder, record};
+pub use scope::{Scope, scope};
 pub use value::Value;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

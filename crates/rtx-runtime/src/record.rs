@@ -2,7 +2,7 @@
 use crate::counters::{FlushReason, add};
 use crate::region::{Body, Phase, Region};
 use crate::value::State;
-use crate::{Executor, Value, lock, mode};
+use crate::{Executor, Value, lock, mode, scope};
 use rtx_core::Location;
 use rtx_ir::{Builder, Graph, Op, Prim, ValueId};
 use std::cell::{Cell, RefCell};
@@ -52,6 +52,7 @@ fn append<R>(executor: &Executor, location: Location, f: impl FnOnce(&mut Record
     let region = open_region(executor);
     let mut phase = lock(&region.phase);
     let Phase::Waiting(body) = &mut *phase else { unreachable!("an open region waits") };
+    body.enter_scope(scope::path());
     let within = Within::enter();
     let mut recorder = Recorder { executor, region: &region, body, location, foreign: Vec::new() };
     let result = f(&mut recorder);
@@ -202,8 +203,10 @@ impl Recorder<'_> {
     }
 
     fn push_input(&mut self, value: &Value) -> ValueId {
+        let id = self.body.graph.push_input(value.ty().clone(), self.location);
         self.body.inputs.push(value.clone());
-        self.body.graph.push_input(value.ty().clone(), self.location)
+        self.body.input_ids.push(id);
+        id
     }
 
     /// A handle of a value of the region; the same one for the same id while it lives.

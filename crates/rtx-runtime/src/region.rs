@@ -3,7 +3,7 @@ use crate::key::Key;
 use crate::value::Inner;
 use crate::{Executor, Value};
 use rtx_core::Location;
-use rtx_ir::{Graph, ValueId};
+use rtx_ir::{Graph, NodeId, ValueId};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, Weak};
@@ -35,6 +35,8 @@ pub(crate) struct Body {
     pub(crate) key: Key,
     /// One for each input of the graph, in order.
     pub(crate) inputs: Vec<Value>,
+    /// Their ids, ascending.
+    pub(crate) input_ids: Vec<ValueId>,
     /// The numbers that were imported; held so that their addresses stay theirs.
     pub(crate) numbers: Vec<Value>,
     /// What [`crate::Recorder::import`] gave for a value, by the value's address.
@@ -43,6 +45,8 @@ pub(crate) struct Body {
     pub(crate) exports: Vec<Weak<Inner>>,
     /// Values that take the place of others, see [`crate::Recorder::replaces`].
     pub(crate) replaced: Vec<(ValueId, ValueId)>,
+    /// The part of the model that nodes from some point on belong to.
+    scopes: Vec<(NodeId, Option<Arc<str>>)>,
     /// Nodes that have been counted.
     noted: usize,
     /// Bytes of all values recorded.
@@ -82,6 +86,24 @@ impl Body {
         let outs = new.iter().flat_map(|n| n.outs());
         self.bytes += outs.map(|v| self.graph.ty(v).bytes()).sum::<usize>();
         new.len()
+    }
+
+    /// Which input a value is.
+    pub(crate) fn input_position(&self, id: ValueId) -> Option<usize> {
+        self.input_ids.binary_search(&id).ok()
+    }
+
+    /// Says which part of the model the nodes from here on belong to.
+    pub(crate) fn enter_scope(&mut self, path: Option<Arc<str>>) {
+        if self.scopes.last().map_or(&None, |s| &s.1) != &path {
+            self.scopes.push((NodeId(self.graph.nodes().len() as u32), path));
+        }
+    }
+
+    /// The part of the model that a node belongs to.
+    pub(crate) fn scope_of(&self, node: NodeId) -> Option<&str> {
+        let after = self.scopes.partition_point(|s| s.0 <= node);
+        self.scopes[..after].last()?.1.as_deref()
     }
 
     /// The line that recorded a value.

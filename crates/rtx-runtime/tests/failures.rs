@@ -23,6 +23,20 @@ fn an_index_out_of_range_names_op_line_and_index_at_every_read() {
 }
 
 #[test]
+fn an_error_found_later_says_where_in_the_model() {
+    let m = mock();
+    let (table, at) = (m.vector(&[1.0, 2.0]), m.indices(&[5]));
+    let y = {
+        let _gpt = rtx_runtime::scope("gpt");
+        let _block = rtx_runtime::scope("blocks.3");
+        m.gather(&table, &at)
+    };
+    let z = m.gather(&y, &m.indices(&[0]));
+    let e = z.read().expect_err("out of range").to_string();
+    assert!(e.ends_with("in: gpt.blocks.3"), "{e}");
+}
+
+#[test]
 fn poison_reaches_what_depends_on_it_and_nothing_else() {
     let m = mock();
     let (table, at) = (m.vector(&[1.0, 2.0]), m.indices(&[5, 0]));
@@ -124,5 +138,6 @@ fn a_mistake_within_a_record_call_leaves_the_region_usable() {
     let z = m.add(&x, &x);
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| m.mul(&y, &m.vector(&[1.0, 2.0]))));
     assert!(caught.is_err());
+    assert_eq!(floats(&z), [2.0]);
     assert_eq!(floats(&m.add(&z, &x)), [3.0]);
 }
