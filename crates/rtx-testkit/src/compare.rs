@@ -1,9 +1,10 @@
 //! Tolerances.
-use rtx_core::DType;
-use rtx_ir::oracle::{Tensor, Value};
+use rtx_core::{DType, Fold};
+use rtx_ir::oracle::{self, Tensor, Value};
+use rtx_ir::{Op, Prim, ScatterOp, Type};
 
 /// Compares a result with the oracle's: integers and bools exactly, floats within `ulps` units in the last place of
-/// their dtype, relative to the larger of the element and a thousandth of the largest one; 0 means bit by bit. NaN
+/// their dtype, relative to the larger of the element and a thousandth of the largest one (a sum's cancellation); 0 means bit by bit. NaN
 /// equals NaN.
 ///
 /// # Errors
@@ -22,12 +23,75 @@ pub fn compare(got: &Tensor, want: &Tensor, ulps: u32) -> Result<(), String> {
     Ok(())
 }
 
+/// Compares what a back end made of one node with the oracle on the same operands: sums within rounding of the sum of
+/// magnitudes, everything else within what the definition's samples allow.
+///
+/// # Errors
+/// The first element that is off, or what the oracle refuses.
+pub fn compare_node(op: &Op, operands: &[&Tensor], got: &[Tensor]) -> Result<(), String> {
+    let want = oracle::eval_node(op, operands).map_err(|e| e.to_string())?;
+    if want.len() != got.len() {
+        return Err(format!("{} results, should be {}", got.len(), want.len()));
+    }
+    let check = |(i, w): (usize, &Tensor)| match sum_terms(op, operands) {
+        Some(terms) if w.ty.dtype.is_float() => compare_sum(op, operands, &got[i], w, terms),
+        _ => compare(&got[i], w, ulps(op)),
+    };
+    want.iter().enumerate().try_for_each(check).map_err(|what| format!("{}: {what}", op.name()))
+}
+
+/// The most that a sample of the op allows; products of many factors allow as much for each.
+fn ulps(op: &Op) -> u32 {
+    op.def().and_then(|d| d.samples.iter().map(|s| s.ulps).max()).unwrap_or(0)
+}
+
+/// How many numbers an element of the result is a sum or product of, where order or fusing may change its rounding.
+fn sum_terms(op: &Op, operands: &[&Tensor]) -> Option<usize> {
+    let sizes = |t: &Tensor| t.ty.shape.sizes();
+    match op.prim()? {
+        Prim::Reduce { fold: Fold::Sum | Fold::Prod, axes } => {
+            Some(axes.iter().map(|&a| sizes(operands[0])[a]).product())
+        }
+        Prim::Dot { contract, .. } => Some(contract.iter().map(|p| sizes(operands[0])[p.0]).product()),
+        Prim::Scatter { op: ScatterOp::Add | ScatterOp::Mul, .. } => Some(1 + operands[1].elements.len()),
+        _ => None,
+    }
+}
+
+/// Within `terms` roundings of the same sum of magnitudes (for products: of the product).
+fn compare_sum(op: &Op, operands: &[&Tensor], got: &Tensor, want: &Tensor, terms: usize) -> Result<(), String> {
+    if got.ty != want.ty {
+        return Err(format!("is {}, should be {}", got.ty, want.ty));
+    }
+    let absolute: Vec<Tensor> = operands.iter().map(|t| magnitude(t)).collect();
+    let scale = oracle::eval_node(op, &absolute.iter().collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    let allowed = |i: usize| (terms + 2) as f64 * epsilon(want.ty.dtype) * scale[0].elements[i].float();
+    for (i, (g, w)) in got.elements.iter().zip(&want.elements).enumerate() {
+        let (g, w) = (g.float(), w.float());
+        // Where the magnitudes overflow, so may partial sums: any result is as good.
+        let fine = g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= allowed(i) || !allowed(i).is_finite();
+        if !fine && (g - w).abs() > least(want.ty.dtype) * (terms + 2) as f64 {
+            return Err(format!("element {i} is {g:e}, should be {w:e} within {:e}", allowed(i)));
+        }
+    }
+    Ok(())
+}
+
+fn magnitude(t: &Tensor) -> Tensor {
+    let absolute = |v: &Value| if let Value::Float(x) = v { Value::Float(x.abs()) } else { *v };
+    Tensor::new(Type::new(t.ty.dtype, t.ty.shape.clone()), t.elements.iter().map(absolute).collect())
+}
+
 fn close(got: Value, want: Value, ulps: u32, dtype: DType, largest: f64) -> bool {
     let (Value::Float(g), Value::Float(w), true) = (got, want, ulps > 0) else { return got == want };
     if g == w || (g.is_nan() && w.is_nan()) {
         return true;
     }
-    (g - w).abs() <= f64::from(ulps) * epsilon(dtype) * w.abs().max(largest * 1e-3)
+    // At the edge of overflow one side may have gone over it.
+    if g.is_infinite() != w.is_infinite() {
+        return g.signum() == w.signum() && g.abs().min(w.abs()) > 0.99 * greatest(dtype);
+    }
+    (g - w).abs() <= f64::from(ulps) * (epsilon(dtype) * w.abs().max(largest * 1e-3) + least(dtype))
 }
 
 /// The distance from 1 to the next number.
@@ -37,6 +101,22 @@ fn epsilon(dtype: DType) -> f64 {
         DType::F16 => 2f64.powi(-10),
         DType::BF16 => 2f64.powi(-7),
         _ => f64::from(f32::EPSILON),
+    }
+}
+/// The smallest number above 0.
+fn least(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => f64::from_bits(1),
+        DType::F16 => 2f64.powi(-24),
+        _ => f64::from(f32::from_bits(1)),
+    }
+}
+/// The largest number.
+fn greatest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => f64::MAX,
+        DType::F16 => 65504.0,
+        _ => f64::from(f32::MAX),
     }
 }
 

@@ -9,6 +9,6 @@ pub mod laws;
 mod random;
 
 pub use arguments::{Drawn, draw, record};
-pub use compare::compare;
+pub use compare::{compare, compare_node};
 pub use derivative::{Program, check_derivative, check_second_derivative};
 pub use random::Random;
