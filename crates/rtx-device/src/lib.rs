@@ -5,8 +5,8 @@
 
 mod choose;
 
+use rtx_compiler::Compiler;
 use rtx_cpu::CpuDevice;
-use rtx_plan::Compile;
 use rtx_runtime::Executor;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -19,7 +19,7 @@ struct Cpu {
 
 static CPU: LazyLock<Cpu> = LazyLock::new(|| {
     let driver = Arc::new(CpuDevice::new(rtx_kernel_cpu::natives()));
-    let executor = Executor::new(driver.clone(), cpu_compiler());
+    let executor = Executor::new(driver.clone(), Arc::new(Compiler::new(Vec::new())));
     Cpu { driver, executor }
 });
 
@@ -77,18 +77,5 @@ impl fmt::Display for Device {
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-/// The compiler for the processor.
-fn cpu_compiler() -> Arc<dyn Compile> {
-    Arc::new(NotBuilt)
-}
-
-/// Refuses every region until the compiler is there.
-struct NotBuilt;
-impl Compile for NotBuilt {
-    fn compile(&self, _: &rtx_plan::Request<'_>) -> rtx_core::Result<rtx_plan::Plan> {
-        Err(rtx_core::Error::new(rtx_core::Kind::Unsupported, "the compiler is not built yet"))
     }
 }

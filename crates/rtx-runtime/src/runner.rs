@@ -7,7 +7,7 @@ use crate::symbolic::Pattern;
 use crate::value::Storage;
 use crate::{Executor, miss};
 use rtx_core::{DType, Error, Kind, Layout, Result, SymId};
-use rtx_ir::{Graph, ValueId};
+use rtx_ir::{Graph, Type, ValueId};
 use rtx_plan::{InputFact, Output, OutputPlace, Plan, Request};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -168,10 +168,13 @@ impl Runner {
         };
         let facts: Vec<InputFact> = job.facts.iter().zip(&job.body.input_ids).map(widened).collect();
         let plan = job.compile(&graph, &facts)?;
-        if !plan.outputs.iter().all(|o| o.ty.shape.is_static() || is_dense(o)) {
-            return Err(Error::new(Kind::Unsupported, "an output of symbolic size is not dense"));
+        let prepared = self.prepare(job, plan)?;
+        let plan = &prepared.plan;
+        let inputs: Vec<&Type> = job.body.input_ids.iter().map(|id| graph.ty(*id)).collect();
+        if !plan.outputs.iter().all(|o| is_dense_and_whole(o, &inputs, plan)) {
+            return Err(Error::new(Kind::Unsupported, "an output of a symbolic plan is not dense"));
         }
-        self.prepare(job, plan)
+        Ok(prepared)
     }
 
     fn prepare(&mut self, job: &Job<'_>, plan: Plan) -> Result<Prepared> {
@@ -179,8 +182,16 @@ impl Runner {
     }
 }
 
-fn is_dense(output: &Output) -> bool {
-    output.layout.is_contiguous(&output.ty.shape.sizes())
+/// Is an output dense, and all of its memory? An output's layout is numbers, so no other one could be told where it
+/// depends on symbols.
+fn is_dense_and_whole(output: &Output, inputs: &[&Type], plan: &Plan) -> bool {
+    let bytes = output.ty.bytes();
+    let whole = match output.place {
+        OutputPlace::Slot(_) => true,
+        OutputPlace::Donated(i) | OutputPlace::Input(i) => inputs[i as usize].bytes() == bytes,
+        OutputPlace::Output(k) => plan.outputs[k as usize].ty.bytes() == bytes,
+    };
+    whole && output.layout.offset == 0 && output.layout.is_contiguous(&output.ty.shape.sizes())
 }
 
 /// The error of a step, with the op, the line and the part of the model that it came from.
