@@ -192,8 +192,3 @@ pub(crate) fn fit(b: &mut Builder<'_>, op: &str, update: ValueId, to: &Type) -> 
     let update = b.cast(update, to.dtype)?;
     b.expand(update, &to.shape)
 }
-
-/// The next result of an op of several.
-pub(crate) fn next(outs: &mut impl Iterator<Item = Tensor>) -> Result<Tensor> {
-    outs.next().ok_or_else(|| Error::new(Kind::Internal, "an op with fewer results than its signature says"))
-}

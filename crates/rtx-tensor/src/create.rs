@@ -1,45 +1,30 @@
 //! Tensors from nothing: free functions, as `torch.zeros`. Creation is deferred, so `zeros(n).to(BF16)` makes no f32.
 use crate::{
     Result, Tensor,
-    call::{self, Argument},
-    engine::Value,
+    call::{self, Argument, op},
+    engine::{self, Value},
     failure::OrPanic,
     number::IntoScalar,
     shape::{Int, IntoShape, check_sizes, wrap_dim},
 };
 use rtx_core::{DType, Element, Error, Kind, Scalar, Shape};
-use rtx_ir::{Builder, Prim, Type, ValueId};
+use rtx_ir::Type;
 use std::ops::Range;
-
-#[track_caller]
-fn made(
-    op: &str,
-    shape: impl IntoShape,
-    f: impl FnOnce(&mut Builder<'_>, &Shape) -> Result<ValueId>,
-) -> Result<Tensor> {
-    let shape = Shape::of(&check_sizes(op, &shape.sizes())?);
-    call::record_one(&[], |b, _| f(b, &shape))
-}
 
 /// Zeros, `f32`.
 #[track_caller]
 pub fn zeros(shape: impl IntoShape) -> Tensor {
-    made("zeros", shape, |b, s| b.full(DType::F32, s, 0.0)).or_panic()
+    call::call_one(op!("zeros"), &[shape.sizes().into()]).or_panic()
 }
 /// Ones, `f32`.
 #[track_caller]
 pub fn ones(shape: impl IntoShape) -> Tensor {
-    made("ones", shape, |b, s| b.full(DType::F32, s, 1.0)).or_panic()
+    call::call_one(op!("ones"), &[shape.sizes().into()]).or_panic()
 }
 /// A number, repeated. Floats make `f32`, integers `i64`, as in PyTorch.
 #[track_caller]
 pub fn full(shape: impl IntoShape, value: impl IntoScalar) -> Tensor {
-    let value = value.scalar();
-    made("full", shape, |b, s| {
-        let number = b.param(value.dtype(), value)?;
-        b.expand(number, s)
-    })
-    .or_panic()
+    call::call_one(op!("full"), &[shape.sizes().into(), value.into()]).or_panic()
 }
 /// Zeros of another tensor's shape and dtype.
 #[track_caller]
@@ -66,12 +51,11 @@ pub fn full_like(x: &Tensor, value: impl IntoScalar) -> Tensor {
     })
     .or_panic()
 }
-/// A number as a tensor of rank 0.
-#[track_caller]
+/// A run-time number as a tensor of rank 0.
 pub(crate) fn scalar(value: Scalar, dtype: DType) -> Result<Tensor> {
-    call::record_one(&[], |b, _| b.param(dtype, value))
+    Ok(Tensor::from_value(Value::number(engine::cpu(), dtype, value)?))
 }
-/// The integers of a range, `i64`.
+/// The integers of a range, `i64`. Where it starts makes no new plan.
 #[track_caller]
 pub fn arange<T: Int>(range: Range<T>) -> Tensor {
     arange_step(range, 1)
@@ -83,39 +67,20 @@ pub fn arange<T: Int>(range: Range<T>) -> Tensor {
 #[track_caller]
 pub fn arange_step<T: Int>(range: Range<T>, step: i64) -> Tensor {
     let (start, end) = (range.start.int(), range.end.int());
-    if step == 0 {
-        Err(Error::new(Kind::Argument, "arange: a step of 0")).or_panic()
-    }
-    let reach = if step > 0 { end - start } else { start - end };
-    let len = if reach > 0 { (reach as u64).div_ceil(step.unsigned_abs()) as usize } else { 0 };
-    call::record_one(&[], |b, _| {
-        let count = b.prim(Prim::Iota { shape: Shape::of(&[len]), axis: 0 }, &[])?;
-        let count = if step == 1 { count } else { b.mul(count, step as f64)? };
-        if start == 0 {
-            return Ok(count);
-        }
-        let start = b.param(DType::I64, Scalar::Int(start))?;
-        b.add(count, start)
-    })
-    .or_panic()
+    let reach = end.saturating_sub(start);
+    let reach = if reach.signum() == step.signum() || step == 0 { reach } else { 0 };
+    let count = call::call_one(op!("arange"), &[0.into(), reach.into(), step.into()]).or_panic();
+    if start == 0 { count } else { count + start }
 }
 /// `steps` numbers from `start` to `end`, both included, `f32`.
 #[track_caller]
 pub fn linspace(start: f64, end: f64, steps: usize) -> Tensor {
-    let step = if steps > 1 { (end - start) / (steps - 1) as f64 } else { 0.0 };
-    (arange(0..steps).to(DType::F64) * step + start).to(DType::F32)
+    call::call_one(op!("linspace"), &[start.into(), end.into(), steps.into()]).or_panic()
 }
 /// The identity matrix, `f32`.
 #[track_caller]
 pub fn eye(n: usize) -> Tensor {
-    call::record_one(&[], |b, _| {
-        let shape = Shape::of(&[n, n]);
-        let row = b.prim(Prim::Iota { shape: shape.clone(), axis: 0 }, &[])?;
-        let column = b.prim(Prim::Iota { shape, axis: 1 }, &[])?;
-        let diagonal = b.eq(row, column)?;
-        b.cast(diagonal, DType::F32)
-    })
-    .or_panic()
+    call::call_one(op!("eye"), &[n.into()]).or_panic()
 }
 
 /// Tensors one after the other along a dim.
@@ -125,7 +90,7 @@ pub fn eye(n: usize) -> Tensor {
 #[track_caller]
 pub fn cat<T: AsRef<Tensor>>(parts: &[T], dim: impl Int) -> Tensor {
     let parts = Argument::Tensors(parts.iter().map(|t| t.as_ref().alias()).collect());
-    call::call_one(call::op!("cat"), &[parts, dim.int().into()]).or_panic()
+    call::call_one(op!("cat"), &[parts, dim.int().into()]).or_panic()
 }
 /// Tensors of one shape under a new dim.
 ///
@@ -134,7 +99,7 @@ pub fn cat<T: AsRef<Tensor>>(parts: &[T], dim: impl Int) -> Tensor {
 #[track_caller]
 pub fn stack<T: AsRef<Tensor>>(parts: &[T], dim: impl Int) -> Tensor {
     let parts = Argument::Tensors(parts.iter().map(|t| t.as_ref().alias()).collect());
-    call::call_one(call::op!("stack"), &[parts, dim.int().into()]).or_panic()
+    call::call_one(op!("stack"), &[parts, dim.int().into()]).or_panic()
 }
 /// Are shapes, dtypes and all elements equal?
 ///
@@ -170,7 +135,7 @@ pub fn from_bytes(dtype: DType, shape: impl IntoShape, bytes: &[u8]) -> Result<T
     if ty.bytes() != bytes.len() {
         return Err(Error::new(Kind::Shape, format!("from_bytes: {} bytes for {ty}", bytes.len())));
     }
-    Ok(Tensor::from_value(Value::from_bytes(&crate::engine::cpu(), ty, bytes)?))
+    Ok(Tensor::from_value(Value::from_bytes(engine::cpu(), ty, bytes)?))
 }
 
 /// Nested arrays and vectors of numbers.

@@ -6,7 +6,7 @@ use crate::{
     random,
     shape::{Int, IntoShape},
 };
-use rtx_core::{DType, Error, Kind};
+use rtx_core::{Error, Kind};
 
 #[track_caller]
 fn call_named(name: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Tensor> {
@@ -100,13 +100,13 @@ pub fn dropout(x: &Tensor, p: f64) -> Tensor {
 #[track_caller]
 fn try_dropout(x: &Tensor, p: f64) -> Result<Tensor> {
     if !(0.0..=1.0).contains(&p) {
-        return Err(Error::new(Kind::Argument, format!("dropout: the probability is in 0..=1, got {p}")));
+        return Err(Error::new(Kind::Argument, format!("dropout: p is a probability, got {p}")));
     }
     if p == 0.0 {
         return Ok(x.alias());
     }
-    let [key, ordinal] = random::draw();
-    call_named("dropout", &[x.into(), p.into(), key, ordinal], &[])
+    let [key, ordinal] = random::draw()?;
+    call_named("random_dropout", &[x.into(), key, ordinal, p.into()], &[])
 }
 
 /// Options of [`cross_entropy_with`]; the defaults are PyTorch's.
@@ -175,6 +175,8 @@ pub struct Attention<'a> {
     pub causal: bool,
     /// What the scores are multiplied by; 1/√(head size) where it is left out.
     pub scale: Option<f64>,
+    /// How many keys exist, a rank-0 `i64` read when the work runs: the rest of a cache is not looked at.
+    pub kv_len: Option<&'a Tensor>,
 }
 /// softmax(q kᵀ · scale + mask) v.
 ///
@@ -192,6 +194,5 @@ pub fn scaled_dot_product_attention(q: &Tensor, k: &Tensor, v: &Tensor, options:
 /// When the positions are no integers.
 #[track_caller]
 pub fn one_hot(ids: &Tensor, classes: usize) -> Tensor {
-    let classes = crate::arange(0..classes);
-    ids.unsqueeze(-1).eq(&classes).to(DType::I64)
+    call_named("one_hot", &[ids.into(), classes.into()], &[]).or_panic()
 }

@@ -81,6 +81,16 @@ impl Tensor {
         order.swap(a, b);
         self.with_view(self.view_map().permute(&order))
     }
+    /// One dim to another place.
+    #[track_caller]
+    pub fn movedim(&self, from: impl Int, to: impl Int) -> Tensor {
+        let rank = self.rank();
+        let (from, to) =
+            (wrap_dim("movedim", from.int(), rank).or_panic(), wrap_dim("movedim", to.int(), rank).or_panic());
+        let mut order: Vec<usize> = (0..rank).filter(|&d| d != from).collect();
+        order.insert(to.min(order.len()), from.min(rank.saturating_sub(1)));
+        if rank == 0 { self.alias() } else { self.with_view(self.view_map().permute(&order)) }
+    }
     /// A matrix transposed; vectors and numbers stay.
     ///
     /// # Panics

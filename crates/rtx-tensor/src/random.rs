@@ -1,12 +1,13 @@
 //! Random numbers: one stream of ordinals, taken when an op is recorded (contract M7).
 use crate::{
     Result, Tensor,
-    call::{self, Argument},
+    call::{self, Argument, op},
+    create,
     failure::OrPanic,
     shape::{Int, IntoShape, check_sizes},
 };
 use rtx_core::{DType, Error, Kind, Scalar, Shape};
-use rtx_ir::{Builder, Prim, ValueId};
+use rtx_ir::{OpDef, Prim};
 use std::{
     cell::RefCell,
     ops::Range,
@@ -90,62 +91,29 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Key and ordinal of the next random op as arguments of a call.
-pub(crate) fn draw() -> [Argument; 2] {
-    let state = generator().take();
-    [Argument::Scalar(Scalar::Int(state.seed as i64)), Argument::Scalar(Scalar::Int(state.ordinal as i64))]
+/// Key and ordinal of the next random op: run-time numbers.
+pub(crate) fn draw() -> Result<[Argument; 2]> {
+    let RandomState { seed, ordinal } = generator().take();
+    let number = |n: u64| create::scalar(Scalar::Int(n as i64), DType::I64).map(Argument::Tensor);
+    Ok([number(seed)?, number(ordinal)?])
 }
 
-/// Random `u32` bits as nodes.
-fn random_bits(b: &mut Builder<'_>, at: RandomState, shape: &Shape) -> Result<ValueId> {
-    let key = b.param(DType::I64, Scalar::Int(at.seed as i64))?;
-    let ordinal = b.param(DType::I64, Scalar::Int(at.ordinal as i64))?;
-    b.prim(Prim::RandomBits { shape: shape.clone() }, &[key, ordinal])
-}
-/// The upper 24 bits as `f32` in `[0, 1)`.
-fn unit(b: &mut Builder<'_>, bits: ValueId) -> Result<ValueId> {
-    let high = b.shr(bits, 8.0)?;
-    let whole = b.cast(high, DType::F32)?;
-    b.mul(whole, 1.0 / 16_777_216.0)
-}
-
+/// Calls an op that takes key and ordinal first.
 #[track_caller]
-fn drawn(
-    op: &str,
-    shape: impl IntoShape,
-    f: impl FnOnce(&mut Builder<'_>, RandomState, &Shape) -> Result<ValueId>,
-) -> Tensor {
-    let sizes = check_sizes(op, &shape.sizes()).or_panic();
-    let at = generator().take();
-    call::record_one(&[], |b, _| f(b, at, &Shape::of(&sizes))).or_panic()
+fn drawn(def: &'static OpDef, rest: impl Into<Argument>) -> Result<Tensor> {
+    let [key, ordinal] = draw()?;
+    call::call_one(def, &[key, ordinal, rest.into()])
 }
 
 /// Uniform numbers in `[0, 1)`, `f32`.
 #[track_caller]
 pub fn rand(shape: impl IntoShape) -> Tensor {
-    drawn("rand", shape, |b, at, shape| {
-        let bits = random_bits(b, at, shape)?;
-        unit(b, bits)
-    })
+    drawn(op!("random_uniform"), shape.sizes()).or_panic()
 }
-/// Normal numbers, mean 0 and deviation 1, `f32` (Box and Muller).
+/// Normal numbers, mean 0 and deviation 1, `f32`.
 #[track_caller]
 pub fn randn(shape: impl IntoShape) -> Tensor {
-    drawn("randn", shape, |b, at, shape| {
-        // One draw of twice the size, so that the op takes one ordinal: the first half are radii, the second angles.
-        let n = shape.numel();
-        let bits = random_bits(b, at, &Shape::of(&[2 * n]))?;
-        let u = unit(b, bits)?;
-        let (radius, angle) = (b.slice(u, 0, 0, n)?, b.slice(u, 0, n as i64, n)?);
-        let negative = b.neg(radius)?;
-        let log = b.log1p(negative)?;
-        let square = b.mul(log, -2.0)?;
-        let radius = b.sqrt(square)?;
-        let angle = b.mul(angle, std::f64::consts::TAU)?;
-        let cos = b.cos(angle)?;
-        let z = b.mul(radius, cos)?;
-        b.reshape(z, shape)
-    })
+    drawn(op!("random_normal"), shape.sizes()).or_panic()
 }
 /// Uniform integers of a range, `i64`.
 ///
@@ -158,16 +126,18 @@ pub fn randint<T: Int>(range: Range<T>, shape: impl IntoShape) -> Tensor {
     if high <= low || span > 1 << 32 {
         Err(Error::new(Kind::Argument, format!("randint: {low}..{high} is empty or wider than 2^32"))).or_panic()
     }
-    drawn("randint", shape, |b, at, shape| {
-        let bits = random_bits(b, at, shape)?;
+    let sizes = check_sizes("randint", &shape.sizes()).or_panic();
+    let [key, ordinal] = draw().or_panic();
+    call::record_one(&[key, ordinal], |b, v| {
+        let bits = b.prim(Prim::RandomBits { shape: Shape::of(&sizes) }, v)?;
         let wide = b.cast(bits, DType::I64)?;
-        let span = b.param(DType::I64, Scalar::Int(span))?;
+        let (span, low) = (b.param(DType::I64, Scalar::Int(span))?, b.param(DType::I64, Scalar::Int(low))?);
         // bits * span / 2^32: off from uniform by less than span / 2^32.
         let product = b.mul(wide, span)?;
         let scaled = b.shr(product, 32.0)?;
-        let low = b.param(DType::I64, Scalar::Int(low))?;
         b.add(scaled, low)
     })
+    .or_panic()
 }
 /// The numbers `0..n` in random order, `i64`. Made on the host, from the stream.
 #[track_caller]
@@ -188,14 +158,16 @@ pub fn randperm(n: usize) -> Tensor {
 /// When the weights are no floats of one or two dims.
 #[track_caller]
 pub fn multinomial(weights: &Tensor, n: usize) -> Tensor {
-    if !(1..=2).contains(&weights.rank()) || !weights.dtype().is_float() {
-        let what = format!("multinomial: needs a float tensor of 1 or 2 dims, got {}", weights.ty());
-        Err(Error::new(Kind::Argument, what)).or_panic()
+    if !(1..=2).contains(&weights.rank()) {
+        let what = format!("multinomial: needs 1 or 2 dims, got {}", weights.ty());
+        Err(Error::new(Kind::Shape, what)).or_panic()
     }
-    // The largest of log(weight) plus Gumbel noise is a draw (Gumbel's trick), n times.
     let mut shape = weights.shape();
     shape.insert(weights.rank() - 1, n);
-    let noise = -(-(rand(shape.clone()) + f64::from(f32::MIN_POSITIVE)).log()).log();
-    let scores = weights.detach().to(DType::F32).log().unsqueeze(-2);
-    (scores + noise).argmax(-1)
+    let rows = weights.detach().unsqueeze(-2).expand(shape);
+    let draw = || {
+        let [key, ordinal] = draw()?;
+        call::call_one(op!("categorical"), &[(&rows).into(), key, ordinal])
+    };
+    Result::or_panic(draw())
 }
