@@ -29,7 +29,7 @@ pub use counters::{Counters, FlushReason};
 pub use executor::{Executor, Limits};
 pub use mode::{set_eager, set_random_flush};
 pub use record::{Recorder, record};
-pub use scope::{Scope, scope};
+pub use scope::{Scope, path as scope_path, scope};
 pub use value::Value;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -28,6 +28,6 @@ impl Drop for Scope {
 }
 
 /// The path that this thread is in.
-pub(crate) fn path() -> Option<Arc<str>> {
+pub fn path() -> Option<Arc<str>> {
     PATHS.with_borrow(|paths| paths.last().cloned())
 }
