@@ -15,7 +15,7 @@ pub(crate) const CHUNK: usize = 512;
 /// Columns of C that are worked on together: a multiple of every tile's width.
 const COLUMNS: usize = 1008;
 /// With fewer columns, A is read where it lies: packing it would not pay.
-const PACK_A_FROM: usize = 512;
+const PACK_A_FROM: usize = 768;
 /// With at most this many tiles of rows, B is read where it lies if its rows are contiguous.
 const DIRECT_B_TILES: usize = 1;
 
