@@ -109,10 +109,8 @@ fn plain(p: &Parameter, text: &'static str) -> Option<Arg> {
         t if t.starts_with(['"', '\'']) => Arg::Str(t.trim_matches(['"', '\''])),
         t => match (DType::parse(t), t.parse::<i64>()) {
             (Some(d), _) => Arg::DType(d),
-            // One number where a list is taken stands for the list, as in PyTorch.
-            (None, Ok(i)) if p.ty.starts_with("int[") || p.ty.starts_with("SymInt[") => {
-                Arg::Ints([i].into_iter().collect())
-            }
+            // One number where a list of a known length is taken stands for the list, as in PyTorch.
+            (None, Ok(i)) if p.ty.contains(|c: char| c.is_ascii_digit()) => Arg::Ints([i].into_iter().collect()),
             (None, Ok(i)) if p.ty.starts_with("float") => Arg::Scalar(Scalar::Float(i as f64)),
             (None, Ok(i)) => Arg::Scalar(Scalar::Int(i)),
             (None, Err(_)) => match t.parse::<f64>() {

@@ -2,9 +2,7 @@
 use crate::{Drawn, Random, check_derivative, check_second_derivative, draw, record};
 use rtx_core::{Location, Result};
 use rtx_ir::oracle::{self, Tensor};
-use rtx_ir::{
-    Arg, Bound, Builder, Grad, Graph, Node, Op, OpDef, Outs, Sample, Saves, Signature, ValueId, text, verify,
-};
+use rtx_ir::{Arg, Bound, Builder, Grad, Graph, Node, Op, OpDef, Outs, Sample, Signature, ValueId, text, verify};
 use std::collections::HashSet;
 
 /// A table of definitions.
@@ -12,8 +10,9 @@ pub type Table<'a> = &'a [&'static OpDef];
 
 /// Every law.
 pub fn faults(table: Table<'_>) -> Vec<String> {
-    let laws: [fn(Table<'_>) -> Vec<String>; 7] = [
+    let laws: [fn(Table<'_>) -> Vec<String>; 8] = [
         hygiene_faults,
+        schema_faults,
         refusal_faults,
         inference_faults,
         text_faults,
@@ -38,7 +37,7 @@ pub fn hygiene_faults(table: Table<'_>) -> Vec<String> {
         if !heads.insert(text::call_name(def)) {
             fault("another op has this name and overload");
         }
-        if !def.doc.ends_with('.') && !def.doc.ends_with(')') {
+        if !def.doc.ends_with(['.', ')', '?']) {
             fault("the doc is no sentence");
         }
         if def.samples.is_empty() {
@@ -47,11 +46,72 @@ pub fn hygiene_faults(table: Table<'_>) -> Vec<String> {
         if let Some(name) = def.runtime.iter().find(|n| sig.parameters.iter().all(|p| p.name != **n)) {
             fault(&format!("runtime names {name}, which is no parameter"));
         }
-        if matches!(def.grad, Grad::FromBody) && def.saves != Saves::Inputs {
-            fault("is differentiated by its body and does not save its inputs");
-        }
     }
     out
+}
+
+/// PyTorch's published schemas, one a line, alias annotations left out. In-place and `out` forms are not in it.
+const PUBLISHED: &str = include_str!("../data/aten_schemas.txt");
+
+/// An op that PyTorch has means what it means there: it takes PyTorch's parameters by their names, in their order, with
+/// their types and defaults, and returns as much. It may leave out those with a default, give a default to others, and
+/// add some after them.
+pub fn schema_faults(table: Table<'_>) -> Vec<String> {
+    let published: Vec<Signature> = PUBLISHED.lines().filter_map(Signature::parse).collect();
+    let fault = |def: &&OpDef| {
+        let ours = Signature::parse(def.sig)?;
+        let mut same_name = published.iter().filter(|p| p.name == ours.name).peekable();
+        same_name.peek()?;
+        let Some(theirs) = same_name.clone().find(|p| p.overload == ours.overload) else {
+            let known: Vec<&str> = same_name.map(|p| p.overload).collect();
+            return Some(format!("{}: PyTorch has the overloads {known:?}", def.sig));
+        };
+        schema_fault(&ours, theirs).map(|what| format!("{}: {what}", def.sig))
+    };
+    table.iter().filter_map(fault).collect()
+}
+
+fn schema_fault(ours: &Signature, theirs: &Signature) -> Option<String> {
+    if ours.returns.len() != theirs.returns.len() {
+        return Some(format!("returns {} values, PyTorch {}", ours.returns.len(), theirs.returns.len()));
+    }
+    let mut next = 0;
+    for t in &theirs.parameters {
+        let Some(at) = ours.parameters.iter().position(|o| o.name == t.name) else {
+            if t.is_optional() {
+                continue;
+            }
+            return Some(format!("{} is missing", t.name));
+        };
+        let o = &ours.parameters[at];
+        if at < next {
+            return Some(format!("{} stands before what PyTorch has before it", t.name));
+        }
+        next = at;
+        if plain_type(o.ty) != plain_type(t.ty) || (t.is_optional() && !o.is_optional()) {
+            return Some(format!("{} is {}, in PyTorch {}", t.name, o.ty, t.ty));
+        }
+        if t.default.is_some() && !same_default(o.default, t.default) {
+            return Some(format!("{} is {:?} when left out, in PyTorch {:?}", t.name, o.default, t.default));
+        }
+    }
+    let extra = ours.parameters.iter().find(|o| !o.is_optional() && theirs.parameters.iter().all(|t| t.name != o.name));
+    extra.map(|o| format!("{} is no parameter of PyTorch's", o.name))
+}
+
+/// A type without what says only that it may be left out, or how long a list is, or what is aliased.
+fn plain_type(ty: &str) -> String {
+    let mut depth = 0;
+    let keep = |c: &char| {
+        depth += i32::from(*c == '(') - i32::from(*c == ')');
+        depth == 0 && !matches!(c, ')' | '?' | '0'..='9')
+    };
+    ty.chars().filter(keep).collect()
+}
+
+fn same_default(a: Option<&str>, b: Option<&str>) -> bool {
+    let number = |t: Option<&str>| t.and_then(|t| t.parse::<f64>().ok());
+    a == b || (number(a).is_some() && number(a) == number(b))
 }
 
 /// Calls that are refused give exactly their message.
@@ -106,17 +166,28 @@ pub fn text_faults(table: Table<'_>) -> Vec<String> {
     })
 }
 
-/// A gradient rule reads only what `saves` names: with ghosts for the rest its graph verifies, and its cotangents
+/// A gradient rule (or a body) reads only what `saves` names: with ghosts for the rest its graph verifies, and its cotangents
 /// have the types of the operands.
 pub fn saves_faults(table: Table<'_>) -> Vec<String> {
     each_sample(table, |def, _, drawn| {
         let (graph, _, _) = record_sample(def, &drawn)?;
-        graph.nodes().iter().try_for_each(|node| check_saves(&graph, node))
+        let depends = depends_on_inputs(&graph);
+        graph.nodes().iter().try_for_each(|node| check_saves(&graph, node, &depends))
     })
 }
 
-fn check_saves(from: &Graph, node: &Node) -> Result<(), String> {
-    let Some(def) = node.op.def().filter(|d| matches!(d.grad, Grad::Rule(_))) else { return Ok(()) };
+/// For each value: does it depend on a tensor? Numbers never want a cotangent.
+fn depends_on_inputs(graph: &Graph) -> Vec<bool> {
+    let mut out = vec![false; graph.value_count()];
+    for node in graph.nodes() {
+        let depends = matches!(node.op, Op::Input) || node.inputs.iter().any(|v| out[v.index()]);
+        node.outs().for_each(|v| out[v.index()] = depends);
+    }
+    out
+}
+
+fn check_saves(from: &Graph, node: &Node, depends: &[bool]) -> Result<(), String> {
+    let Some(def) = node.op.def().filter(|d| !matches!(d.grad, Grad::None)) else { return Ok(()) };
     let here = Location::caller();
     let mut graph = Graph::new();
     let mut place = |v: ValueId, saved: bool| {
@@ -127,7 +198,7 @@ fn check_saves(from: &Graph, node: &Node) -> Result<(), String> {
     let outputs: Vec<ValueId> = node.outs().enumerate().map(|(i, v)| place(v, def.saves.output(i))).collect();
     let float = |v: ValueId| from.ty(v).dtype.is_float();
     let cotangents: Vec<Option<ValueId>> = node.outs().map(|v| float(v).then(|| place(v, true))).collect();
-    let wants = vec![true; inputs.len()];
+    let wants: Vec<bool> = node.inputs.iter().map(|v| depends[v.index()]).collect();
     // All cotangents, then each one alone: a rule must not read one that is not there.
     let mut given = vec![cotangents.clone()];
     if cotangents.len() > 1 {

@@ -12,6 +12,10 @@ fn literals_are_whole() {
     none(laws::hygiene_faults(prims::ALL));
 }
 #[test]
+fn signatures_are_pytorchs() {
+    none(laws::schema_faults(prims::ALL));
+}
+#[test]
 fn refusals_say_what_they_should() {
     none(laws::refusal_faults(prims::ALL));
 }
