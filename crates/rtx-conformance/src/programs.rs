@@ -201,7 +201,7 @@ impl Program {
         let y = match self.random.below(4) {
             0 => x.softmax(-1),
             1 => x.log_softmax(self.random.below(x.rank()) as i64),
-            2 => F::layer_norm(&x, last),
+            2 => F::layer_norm(&x, last, None, None, 1e-5),
             _ => &x - x.logsumexp(keep(-1)),
         };
         self.keep(y);
@@ -216,7 +216,7 @@ impl Program {
         let n = *self.random.pick(&SIZES);
         let y = match self.random.below(3) {
             0 => x.matmul(&torch::randn([k, n]).to(x.dtype())),
-            1 => F::linear(&x, &torch::randn([n, k]).to(x.dtype())),
+            1 => F::linear(&x, &torch::randn([n, k]).to(x.dtype()), None),
             _ if x.rank() >= 2 => x.matmul(&x.transpose(-1, -2)),
             _ => x.matmul(&x),
         };

@@ -4,7 +4,7 @@
 //! tokens; gradients clipped to norm 1; AdamW (0.9, 0.95), eps 1e-8, decay 0.1 on every parameter; learning rate 5e-3
 //! after ten steps of warm-up.
 use rtx_core::{Error, Kind};
-use rustytorch::{self as torch, prelude::*};
+use rustytorch::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -49,9 +49,9 @@ impl Block {
         let [b, t, d] = x.dims();
         let qkv = self.qkv.forward(&self.ln1.forward(x)).reshape((b, t, 3, 4, d / 4)).permute([2, 0, 3, 1, 4]);
         let causal = F::Attention { causal: true, ..default() };
-        let y = F::scaled_dot_product_attention_with(&qkv.i(0), &qkv.i(1), &qkv.i(2), causal);
+        let y = F::scaled_dot_product_attention(&qkv.i(0), &qkv.i(1), &qkv.i(2), causal);
         let x = x + self.proj.forward(&y.transpose(1, 2).reshape((b, t, d)));
-        let up = F::gelu_with(&self.up.forward(&self.ln2.forward(&x)), F::Gelu { approximate: "tanh" });
+        let up = F::gelu_tanh(&self.up.forward(&self.ln2.forward(&x)));
         &x + self.down.forward(&up)
     }
 }
@@ -114,7 +114,7 @@ impl fmt::Display for Report {
 /// [`Kind::Io`] and [`Kind::Format`] for the files in `dir`.
 pub fn run(dir: &Path) -> Result<Report> {
     let golden = Trajectory::read(&dir.join("trajectory.json"))?;
-    let batches = torch::load(dir.join("batches.safetensors"))?;
+    let batches = nn::load_file(dir.join("batches.safetensors"))?;
     let model = Gpt::new();
     model.load(dir.join("init.safetensors"))?;
     let mut opt = optim::AdamW::new(model.parameters(), 5e-3).betas(0.9, 0.95).eps(1e-8).weight_decay(0.1);
@@ -130,7 +130,7 @@ pub fn run(dir: &Path) -> Result<Report> {
         opt.step()?;
         steps.push((step, loss.item::<f64>()?, golden.loss[step], norm.item::<f64>()?, golden.norm[step]));
     }
-    let last = torch::load(dir.join("final_f64.safetensors"))?;
+    let last = nn::load_file(dir.join("final_f64.safetensors"))?;
     let mut weights = Vec::new();
     for (name, ours) in model.state_dict() {
         let want = last.get(&name).ok_or_else(|| Error::new(Kind::Format, format!("final_f64.safetensors: no {name}")))?;
