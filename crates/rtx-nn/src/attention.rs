@@ -1,0 +1,92 @@
+//! Causal self-attention, and the cache that makes decoding one step at a time cheap.
+use crate::{Linear, Module, functional as F};
+use rtx_tensor::{Argument, Tensor, call};
+
+/// Multi-head attention of a sequence to itself and its past.
+///
+/// # Shape
+/// `[batch, time, width]` to the same.
+#[derive(Clone, Debug, Module)]
+pub struct CausalSelfAttention {
+    /// Queries, keys and values at once: `[3 · width, width]`, each of the three in heads.
+    pub qkv: Linear,
+    /// From the heads back to the width.
+    pub proj: Linear,
+    heads: usize,
+}
+
+impl CausalSelfAttention {
+    /// `heads` must divide `width`.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[track_caller]
+    pub fn new(width: usize, heads: usize) -> Self {
+        assert!(heads > 0 && width.is_multiple_of(heads), "attention: {heads} heads do not divide a width of {width}");
+        Self { qkv: Linear::new(width, 3 * width), proj: Linear::new(width, width), heads }
+    }
+
+    /// Every position sees itself and what came before.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        let [q, k, v] = self.split_heads(x);
+        let y = F::scaled_dot_product_attention(&q, &k, &v, F::Attention { causal: true, ..Default::default() });
+        self.join_heads(&y)
+    }
+
+    /// The same for the positions from `start` on, with what came before in the cache. `start` is a number that the
+    /// plan reads when it runs: one plan serves every position.
+    #[track_caller]
+    pub fn forward_cached(&self, x: &Tensor, cache: &KvCache, start: usize) -> Tensor {
+        let [q, k, v] = self.split_heads(x);
+        cache.write(&k, &v, start);
+        self.join_heads(&cache.attend(&q, start))
+    }
+
+    /// An empty cache for `batch` sequences of at most `length` positions.
+    pub fn cache(&self, batch: usize, length: usize) -> KvCache {
+        let width = self.proj.weight.size(0);
+        let zeros = || rtx_tensor::zeros((batch, self.heads, length, width / self.heads)).to(self.proj.weight.dtype());
+        KvCache { k: zeros(), v: zeros() }
+    }
+
+    /// Queries, keys and values `[batch, heads, time, width / heads]`.
+    fn split_heads(&self, x: &Tensor) -> [Tensor; 3] {
+        let [b, t, _] = x.dims();
+        let qkv = self.qkv.forward(x).reshape((b, t, 3_usize, self.heads, -1)).permute([2, 0, 3, 1, 4]);
+        [qkv.i(0), qkv.i(1), qkv.i(2)]
+    }
+
+    fn join_heads(&self, y: &Tensor) -> Tensor {
+        let [b, _, t, _] = y.dims();
+        self.proj.forward(&y.transpose(1, 2).reshape((b, t, -1)))
+    }
+}
+
+/// Keys and values of all positions up to the full length. It is state: written in place, never copied (contract S5).
+pub struct KvCache {
+    k: Tensor,
+    v: Tensor,
+}
+
+impl KvCache {
+    /// Positions it has room for.
+    pub fn capacity(&self) -> usize {
+        self.k.size(2)
+    }
+    fn write(&self, k: &Tensor, v: &Tensor, start: usize) {
+        let time = k.size(2);
+        self.k.narrow(2, start, time).copy_(k);
+        self.v.narrow(2, start, time).copy_(v);
+    }
+    /// Attention of the queries that stand from `start` on to all that is in the cache up to each of them.
+    #[track_caller]
+    fn attend(&self, q: &Tensor, start: usize) -> Tensor {
+        let length = rtx_tensor::full((), start + q.size(2));
+        let args: [Argument; 3] = [q.into(), (&self.k).into(), (&self.v).into()];
+        match call("scaled_dot_product_attention", &args, &[("is_causal", true.into()), ("kv_len", (&length).into())]) {
+            Ok(mut outs) => outs.swap_remove(0),
+            Err(e) => panic!("{e}"),
+        }
+    }
+}

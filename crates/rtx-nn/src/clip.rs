@@ -1,0 +1,19 @@
+//! Clipping gradients.
+use crate::Param;
+use rtx_tensor::{Tensor, no_grad, zeros};
+
+/// Scales all gradients so that their common 2-norm is `max_norm` at most: g · min(1, max_norm / (norm + 1e-6)), as
+/// PyTorch does it. Returns the norm before; nothing is read, so nothing waits.
+#[track_caller]
+pub fn clip_grad_norm_(params: &[Param], max_norm: f64) -> Tensor {
+    no_grad(|| {
+        let grads: Vec<(&Param, Tensor)> = params.iter().filter_map(|p| Some((p, p.grad()?))).collect();
+        let squares = grads.iter().map(|(_, g)| (g * g).sum(..));
+        let norm = squares.reduce(|a, b| a + b).unwrap_or_else(|| zeros(())).sqrt();
+        let scale = (max_norm / (&norm + 1e-6)).minimum(1.0);
+        for (p, g) in grads {
+            p.set_grad(Some(g * &scale));
+        }
+        norm
+    })
+}
