@@ -54,11 +54,21 @@ pub(crate) struct Body {
 }
 
 impl Region {
+    /// An empty one.
     pub(crate) fn new(executor: &Executor) -> Arc<Self> {
+        Self::with_body(executor, Box::default(), false)
+    }
+
+    /// One in which no more is recorded.
+    pub(crate) fn closed(executor: &Executor, body: Box<Body>) -> Arc<Self> {
+        Self::with_body(executor, body, true)
+    }
+
+    fn with_body(executor: &Executor, body: Box<Body>, sealed: bool) -> Arc<Self> {
         Arc::new(Self {
             executor: executor.clone(),
-            sealed: AtomicBool::new(false),
-            phase: Mutex::new(Phase::Waiting(Box::default())),
+            sealed: AtomicBool::new(sealed),
+            phase: Mutex::new(Phase::Waiting(body)),
             done: Condvar::new(),
         })
     }

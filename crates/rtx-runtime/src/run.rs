@@ -21,10 +21,13 @@ impl Region {
         self.executor.totals().flushed(reason);
         // A record call that was left by a panic may have appended nodes that nobody has written down.
         body.note_new_nodes();
-        let results = Results { region: self, held: held(self, &body) };
+        let mut results = Results { region: self, held: held(self, &body), again: Vec::new() };
         let done = results.run(&body);
-        // The inputs go only now, but before anybody is told: memory that was given up is free when a read returns.
-        drop(body);
+        // The inputs go before anybody is told: memory that was given up is free when a read returns.
+        match done {
+            Err(_) => results.wait_in_a_new_region(body),
+            Ok(()) => drop(body),
+        }
         drop(results);
         done
     }
@@ -82,7 +85,10 @@ fn held(region: &Arc<Region>, body: &Body) -> Vec<(ValueId, Value)> {
 /// The values that a running region owes. None stays pending, whatever happens: dropping this settles them.
 struct Results<'a> {
     region: &'a Arc<Region>,
+    /// Values with the id that they wait for, ascending.
     held: Vec<(ValueId, Value)>,
+    /// Where the region failed before its start: values that were put back and wait for an earlier value instead.
+    again: Vec<(ValueId, Value)>,
 }
 
 impl Drop for Results<'_> {
@@ -98,51 +104,34 @@ impl Drop for Results<'_> {
     }
 }
 
-/// An input, settled.
-enum Source {
-    Ready(Storage),
-    Poisoned(Error),
-}
-impl Source {
-    fn storage(&self) -> Option<Storage> {
-        if let Source::Ready(storage) = self { Some(storage.clone()) } else { None }
-    }
-}
-
 impl Results<'_> {
-    fn run(&self, body: &Body) -> Result<(), Failure> {
-        let totals = self.region.executor.totals();
+    fn run(&mut self, body: &Body) -> Result<(), Failure> {
+        let executor = &self.region.executor;
         if self.held.is_empty() {
-            add(&totals.regions_dropped, 1);
+            add(&executor.totals().regions_dropped, 1);
             return Ok(());
         }
-        add(&totals.regions_run, 1);
-        add(&totals.nodes_run, body.graph.nodes().len());
+        add(&executor.totals().regions_run, 1);
+        add(&executor.totals().nodes_run, body.graph.nodes().len());
         settle_inputs(body);
-        let facts = facts(body);
-        let sources: Vec<Source> = body.inputs.iter().map(source).collect();
-        let spread = self.spread_poison(body, &sources);
+        let spread = self.spread_poison(body);
         let wanted: Vec<ValueId> = self.pending().map(|(id, _)| *id).collect();
         if wanted.is_empty() {
             return spread;
         }
-        let storages: Vec<Option<Storage>> = sources.iter().map(Source::storage).collect();
-        let job = Job { executor: &self.region.executor, body, facts: &facts, storages: &storages, wanted: &wanted };
-        let done = lock(self.region.executor.runner()).run(&job);
+        // Facts come before anything else holds the inputs' memory.
+        let facts = facts(body);
+        let storages: Vec<Option<Storage>> = body.inputs.iter().map(Value::storage).collect();
+        let job = Job { executor, body, facts: &facts, storages: &storages, wanted: &wanted };
+        let done = lock(executor.runner()).run(&job);
         match done {
             Ok(done) => {
                 self.settle(done);
                 spread
             }
             Err(failed) => {
-                let (error, started) = match failed {
-                    Failed::BeforeStart(error) => (error, false),
-                    Failed::InStep { error, .. } => (error, true),
-                };
-                add(&totals.failures, 1);
-                let poison = |(id, value): &(ValueId, Value)| poison(body, &sources, *id, value, &error, started);
-                let put_back = self.pending().filter_map(poison).collect();
-                Err(Failure { error, put_back })
+                add(&executor.totals().failures, 1);
+                Err(self.fail(body, failed))
             }
         }
     }
@@ -152,24 +141,6 @@ impl Results<'_> {
         self.held.iter().filter(|(id, value)| value.pending_in(self.region) == Some(*id))
     }
 
-    /// Values that depend on a poisoned input are poisoned alike (contract R5). That input's failure has been told
-    /// or is carried by it, so this one is only a failure where values were put back.
-    fn spread_poison(&self, body: &Body, sources: &[Source]) -> Result<(), Failure> {
-        if sources.iter().all(|s| matches!(s, Source::Ready(_))) {
-            return Ok(());
-        }
-        let errors = spread_errors(body, sources);
-        let mut failure = None;
-        for (id, value) in &self.held {
-            let Some(error) = &errors[id.index()] else { continue };
-            if let Some(back) = poison(body, sources, *id, value, error, false) {
-                let failure = failure.get_or_insert_with(|| Failure { error: error.clone(), put_back: Vec::new() });
-                failure.put_back.push(back);
-            }
-        }
-        failure.map_or(Ok(()), Err)
-    }
-
     fn settle(&self, done: Vec<(ValueId, Storage)>) {
         for (id, storage) in done {
             if let Ok(at) = self.held.binary_search_by_key(&id, |h| h.0) {
@@ -177,54 +148,112 @@ impl Results<'_> {
             }
         }
     }
+
+    /// Values that depend on a poisoned input are poisoned alike, those that replace a good one are put back
+    /// (contracts R5, R6). That input's failure has been told or is carried by it, so this one is a failure only
+    /// where values were put back.
+    fn spread_poison(&mut self, body: &Body) -> Result<(), Failure> {
+        let Some(errors) = spread_errors(body) else { return Ok(()) };
+        let good = |id: ValueId| errors[id.index()].is_none();
+        let mut failure: Option<Failure> = None;
+        for at in 0..self.held.len() {
+            let (id, value) = self.held[at].clone();
+            let Some(error) = &errors[id.index()] else { continue };
+            match replaced(body, id).find(|old| good(*old)) {
+                Some(old) if self.put_back(body, &value, old) => {
+                    failure.get_or_insert_with(|| Failure { error: error.clone(), put_back: vec![] }).put_back.push(id)
+                }
+                _ => value.set_state(State::Poisoned(error.clone())),
+            }
+        }
+        self.stay_here();
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Values that were put back and wait for an earlier value of this region, which goes on, wait here.
+    fn stay_here(&mut self) {
+        for (id, value) in self.again.drain(..) {
+            value.set_state(State::Pending { region: self.region.clone(), id });
+            self.held.push((id, value));
+        }
+        self.held.sort_by_key(|(id, _)| *id);
+        let waits = |(id, value): &(ValueId, Value)| value.pending_in(self.region) == Some(*id);
+        self.held.retain(waits);
+    }
+
+    /// The region failed. Where nothing has been written, what it would have replaced stays (contract R6).
+    fn fail(&mut self, body: &Body, failed: Failed) -> Failure {
+        let (error, started) = match failed {
+            Failed::BeforeStart(error) => (error, false),
+            Failed::InStep { error, .. } => (error, true),
+        };
+        let mut put_back = Vec::new();
+        for (id, value) in self.pending().cloned().collect::<Vec<_>>() {
+            match replaced(body, id).last().filter(|_| !started) {
+                Some(old) if self.put_back(body, &value, old) => put_back.push(id),
+                _ => value.set_state(State::Poisoned(error.clone())),
+            }
+        }
+        Failure { error, put_back }
+    }
+
+    /// Makes a value what an earlier one of the region is. `false` where that one has a handle of its own.
+    fn put_back(&mut self, body: &Body, value: &Value, old: ValueId) -> bool {
+        if let Some(storage) = body.input_position(old).and_then(|i| body.inputs[i].storage()) {
+            value.set_state(State::Ready(storage));
+            return true;
+        }
+        let taken = self.held.iter().chain(&self.again).any(|(id, _)| *id == old);
+        if !taken {
+            self.again.push((old, value.clone()));
+        }
+        !taken
+    }
+
+    /// Values that were put back and wait for a value of the region that failed before its start wait in a new one
+    /// with the same program.
+    fn wait_in_a_new_region(&mut self, mut body: Box<Body>) {
+        if self.again.is_empty() {
+            return;
+        }
+        body.exports.clear();
+        body.replaced.clear();
+        self.again.iter().for_each(|(id, value)| body.set_exported(*id, value));
+        let region = Region::closed(&self.region.executor, body);
+        for (id, value) in self.again.drain(..) {
+            value.set_state(State::Pending { region: region.clone(), id });
+        }
+    }
 }
 
-/// For each value the first error among all that it depends on.
-fn spread_errors(body: &Body, sources: &[Source]) -> Vec<Option<Error>> {
-    let mut errors: Vec<Option<Error>> = vec![None; body.graph.value_count()];
-    for (id, source) in body.input_ids.iter().zip(sources) {
-        if let Source::Poisoned(e) = source {
-            errors[id.index()] = Some(e.clone());
+/// For each value the first error among all that it depends on; `None` where all inputs are good.
+fn spread_errors(body: &Body) -> Option<Vec<Option<Error>>> {
+    let mut errors: Vec<Option<Error>> = Vec::new();
+    for (id, value) in body.input_ids.iter().zip(&body.inputs) {
+        if let Some(e) = value.missing() {
+            errors.resize(body.graph.value_count(), None);
+            errors[id.index()] = Some(e);
         }
+    }
+    if errors.is_empty() {
+        return None;
     }
     for node in body.graph.nodes() {
         if let Some(e) = node.inputs.iter().find_map(|v| errors[v.index()].clone()) {
             node.outs().for_each(|v| errors[v.index()] = Some(e.clone()));
         }
     }
-    errors
+    Some(errors)
 }
 
-/// Poisons a value; where nothing has been written yet and it replaces another, that one is put back (contract R6)
-/// and the id is given.
-fn poison(
-    body: &Body,
-    sources: &[Source],
-    id: ValueId,
-    value: &Value,
-    error: &Error,
-    started: bool,
-) -> Option<ValueId> {
-    match if started { None } else { replaced(body, sources, id) } {
-        Some(old) => {
-            value.set_state(State::Ready(old));
-            Some(id)
-        }
-        None => {
-            value.set_state(State::Poisoned(error.clone()));
-            None
-        }
-    }
-}
-
-/// The memory of the input that a value takes the place of, over any number of updates.
-fn replaced(body: &Body, sources: &[Source], mut id: ValueId) -> Option<Storage> {
-    for &(new, old) in body.replaced.iter().rev() {
-        if new == id {
-            id = old;
-        }
-    }
-    sources[body.input_position(id)?].storage()
+/// The values that a value takes the place of, the latest first.
+fn replaced(body: &Body, id: ValueId) -> impl Iterator<Item = ValueId> {
+    let mut older = body.replaced.iter().rev();
+    let mut now = id;
+    std::iter::from_fn(move || {
+        now = older.find(|(new, _)| *new == now)?.1;
+        Some(now)
+    })
 }
 
 /// Runs the regions that the inputs wait for.
@@ -232,16 +261,6 @@ fn settle_inputs(body: &Body) {
     for value in &body.inputs {
         if let State::Pending { region, .. } = value.state() {
             region.run_unheard(FlushReason::Thread);
-        }
-    }
-}
-
-fn source(value: &Value) -> Source {
-    match value.state() {
-        State::Ready(storage) => Source::Ready(storage),
-        State::Poisoned(e) => Source::Poisoned(e),
-        State::Pending { .. } | State::Number(_) => {
-            Source::Poisoned(Error::new(Kind::Internal, "an input has no memory"))
         }
     }
 }

@@ -150,6 +150,20 @@ impl Value {
         matches!(&*lock(&self.0.state), State::Poisoned(_))
     }
 
+    /// Where it lies, if it lies anywhere.
+    pub(crate) fn storage(&self) -> Option<Storage> {
+        if let State::Ready(storage) = &*lock(&self.0.state) { Some(storage.clone()) } else { None }
+    }
+
+    /// Why it is not in memory, if it is not.
+    pub(crate) fn missing(&self) -> Option<Error> {
+        match &*lock(&self.0.state) {
+            State::Ready(_) => None,
+            State::Poisoned(e) => Some(e.clone()),
+            State::Pending { .. } | State::Number(_) => Some(never_ran()),
+        }
+    }
+
     pub(crate) fn state(&self) -> State {
         lock(&self.0.state).clone()
     }

@@ -88,6 +88,49 @@ fn a_failed_allocation_at_every_point_leaves_parameters_as_they_were() {
 }
 
 #[test]
+fn state_born_in_a_step_that_fails_is_as_it_was_born() {
+    let m = mock();
+    let (w, x) = (m.vector(&[2.0; 32]), m.vector(&[1.0; 32]));
+    let update = |old: &Value, by: &Value| {
+        m.record(|r| {
+            let (old, by) = (r.import(old), r.import(by));
+            let new = r.builder().add(old, by).expect("adds");
+            r.replaces(new, old);
+            r.export(new)
+        })
+    };
+    let mut moment = update(&m.plus(&x, 9.0), &w);
+    moment = update(&moment, &w);
+    let w = update(&w, &moment);
+    m.executor.seal_step().expect("closes");
+    m.device.exhausted.store(true, SeqCst);
+    assert_eq!(w.read().expect_err("no memory").kind(), Kind::Memory);
+    m.device.exhausted.store(false, SeqCst);
+    assert_eq!((floats(&w), floats(&moment)), (vec![2.0; 32], vec![10.0; 32]));
+    m.executor.seal_step().expect("told once");
+}
+
+#[test]
+fn what_a_poisoned_update_leaves_in_place_is_not_overwritten() {
+    let m = mock();
+    let w = m.plus(&m.vector(&[2.0; 32]), 0.0);
+    let bad = m.gather(&m.vector(&[1.0; 32]), &m.indices(&[99; 32]));
+    w.wait().expect_err("both are in one region");
+    let w = m.plus(&m.vector(&[2.0; 32]), 0.0);
+    w.wait().expect("runs");
+    let (new, other) = m.record(|r| {
+        let (w, bad) = (r.import(&w), r.import(&bad));
+        let new = r.builder().add(w, bad).expect("adds");
+        let other = r.builder().add(w, 5.0).expect("adds");
+        r.replaces(new, w);
+        (r.export(new), r.export(other))
+    });
+    drop(w);
+    assert_eq!((floats(&other), floats(&new)), (vec![7.0; 32], vec![2.0; 32]));
+    assert_eq!(m.executor.seal_step().expect_err("the update was poisoned").kind(), Kind::Index);
+}
+
+#[test]
 fn a_failure_that_no_value_tells_of_is_told_at_the_next_step() {
     let m = mock();
     let mut params = [m.vector(&[2.0; 32]), m.vector(&[3.0; 32])];
