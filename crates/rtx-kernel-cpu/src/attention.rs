@@ -336,7 +336,13 @@ unsafe fn transpose<T: Real>(kernels: &Kernels<T>, from: Matrix<T>, rows: usize,
 
 /// The matrix itself where its rows can be read in whole vectors, else a copy of it with padded rows.
 #[inline(always)]
-unsafe fn rows_of<T: Real>(from: Matrix<T>, rows: usize, columns: usize, lanes: usize, pieces: &mut Pieces<T>) -> Matrix<T> {
+unsafe fn rows_of<T: Real>(
+    from: Matrix<T>,
+    rows: usize,
+    columns: usize,
+    lanes: usize,
+    pieces: &mut Pieces<T>,
+) -> Matrix<T> {
     if from.column == 1 && columns.is_multiple_of(lanes) {
         return from;
     }
@@ -370,9 +376,8 @@ impl<T: Real> Code for Forward<T> {
             let (problem, results) = (&problem, &results);
             let (head, chunk) = (part / chunks, part % chunks);
             let rows = chunk * step..((chunk + 1) * step).min(problem.t);
-            let run = #[inline(always)]
-            || unsafe { forward_rows(problem, results, head, rows) };
-            problem.isa.run(run)
+            // SAFETY: the caller's promise; parts are apart.
+            unsafe { forward_rows(problem, results, head, rows) }
         });
     }
     fn as_any(&self) -> &dyn Any {
@@ -396,8 +401,7 @@ struct Results<T> {
 // SAFETY: tasks write apart.
 unsafe impl<T> Sync for Results<T> {}
 
-/// Rows of one head.
-#[inline(always)]
+/// Rows of one head, in blocks whose scores are held.
 unsafe fn forward_rows<T: Real>(p: &Problem<T>, results: &Results<T>, head: usize, rows: Range<usize>) {
     if rows.is_empty() {
         return;
@@ -412,36 +416,66 @@ unsafe fn forward_rows<T: Real>(p: &Problem<T>, results: &Results<T>, head: usiz
         let mut pieces = Pieces { next: scratch.cast::<T>() };
         // SAFETY: the caller's promise; the scratch has room for all pieces.
         unsafe {
-            let (q, k) = (p.q.head(b, h), p.k.head(b, h));
-            let (out, lse) = (results.out.head(b, h), results.lse.head(b, h));
             let v = rows_of(p.v.head(b, h), most, p.e, p.kernels.lanes, &mut pieces);
             let keys = if packed { pieces.take_slack(p.d, width) } else { pieces.take(2, padded(p.d)) };
             if packed {
-                transpose(p.kernels, k, most, p.d, keys);
+                transpose(p.kernels, p.k.head(b, h), most, p.d, keys);
             }
             let (scores, sums) = (pieces.take(held, width), pieces.take(held, 1));
             for t in rows.clone().step_by(held) {
-                let n = held.min(rows.end - t);
-                let seen = p.seen(t + n - 1);
-                if packed {
-                    product(p.kernels, [n, p.d, seen], q.at_row(t), keys, scores, false);
-                } else {
-                    (0..n).for_each(|i| dot_rows(p, q.at_row(t + i), k, keys, row_mut(scores, i, seen)));
-                }
-                for i in 0..n {
-                    let (row, mine) = (row_mut(scores, i, seen), p.seen(t + i));
-                    let (sum, level) = softmax_row(p, row, mine, p.mask_row(b, h, t + i));
-                    sums.at_row(i).ptr.write(sum);
-                    lse.at_row(t + i).ptr.write(level);
-                }
-                chunked_product(p.kernels, [n, seen, p.e], scores, v, out.at_row(t));
-                for i in 0..n {
-                    let sum = sums.at_row(i).ptr.read();
-                    row_mut(out, t + i, p.e).iter_mut().for_each(|x| *x = *x / sum);
-                }
+                let rows = t..(t + held).min(rows.end);
+                let block = Block { b, h, rows, keys, packed, scores, sums, v };
+                p.isa.run(
+                    #[inline(always)]
+                    || forward_block(p, results, block),
+                );
             }
         }
     })
+}
+
+/// Rows of one head whose scores are held at once, and the memory for it.
+struct Block<T> {
+    b: usize,
+    h: usize,
+    rows: Range<usize>,
+    /// The keys transposed; or two rows of memory.
+    keys: Matrix<T>,
+    packed: bool,
+    scores: Matrix<T>,
+    sums: Matrix<T>,
+    v: Matrix<T>,
+}
+
+#[inline(always)]
+unsafe fn forward_block<T: Real>(p: &Problem<T>, results: &Results<T>, block: Block<T>) {
+    let Block { b, h, rows, keys, packed, scores, sums, v } = block;
+    let (out, lse) = (results.out.head(b, h), results.lse.head(b, h));
+    let (q, k) = (p.q.head(b, h), p.k.head(b, h));
+    let (t, n, seen) = (rows.start, rows.len(), p.seen(rows.end - 1));
+    // SAFETY: the caller's promise.
+    unsafe {
+        if packed {
+            product(p.kernels, [n, p.d, seen], q.at_row(t), keys, scores, false);
+        } else {
+            for i in 0..n {
+                dot_rows(p, q.at_row(t + i), k, keys, row_mut(scores, i, seen));
+            }
+        }
+        for i in 0..n {
+            let (row, mine) = (row_mut(scores, i, seen), p.seen(t + i));
+            let (sum, level) = softmax_row(p, row, mine, p.mask_row(b, h, t + i));
+            sums.at_row(i).ptr.write(sum);
+            lse.at_row(t + i).ptr.write(level);
+        }
+        chunked_product(p.kernels, [n, seen, p.e], scores, v, out.at_row(t));
+        for i in 0..n {
+            let sum = sums.at_row(i).ptr.read();
+            for x in row_mut(out, t + i, p.e) {
+                *x = *x / sum;
+            }
+        }
+    }
 }
 
 /// The products of one query with the keys, by the 16-lane tree. `held` has two rows for what does not lie side by side.
@@ -495,7 +529,6 @@ impl<T: Real> Code for Backward<T> {
         let mut reader = Reader { buffers: launch.buffers, sizes: launch.sizes };
         // SAFETY: the caller's promise, here and below.
         let problem = unsafe { Problem::<T>::read(self.0, &mut reader, launch.error) };
-        let length = problem.length;
         let flow = Flow {
             out: reader.buffer(4),
             lse: reader.buffer(3),
@@ -506,9 +539,8 @@ impl<T: Real> Code for Backward<T> {
         };
         pool::run(problem.heads(), &|head| {
             let (problem, flow) = (&problem, &flow);
-            let run = #[inline(always)]
-            || unsafe { backward_head(problem, flow, head, length) };
-            problem.isa.run(run)
+            // SAFETY: the caller's promise; heads are apart.
+            unsafe { backward_head(problem, flow, head) }
         });
     }
     fn as_any(&self) -> &dyn Any {
@@ -529,55 +561,89 @@ struct Flow<T> {
 unsafe impl<T> Sync for Flow<T> {}
 
 /// One head, in blocks of queries: dk and dv gather the blocks in ascending order.
-#[inline(always)]
-unsafe fn backward_head<T: Real>(p: &Problem<T>, flow: &Flow<T>, head: usize, length: usize) {
+unsafe fn backward_head<T: Real>(p: &Problem<T>, flow: &Flow<T>, head: usize) {
     let (b, h) = (head / p.h, head % p.h);
     let most = if p.t == 0 { 0 } else { p.seen(p.t - 1) };
     let (width, held) = (padded(most), ROWS.min(p.t));
     let (wide_d, wide_e) = (padded(p.d), padded(p.e));
-    let elements = width * (p.d + p.e) + 2 * SLACK + most * wide_d + p.t * (wide_d + wide_e) + 2 * held * width + 2 * wide_e;
+    let elements =
+        width * (p.d + p.e) + 2 * SLACK + most * wide_d + p.t * (wide_d + wide_e) + 2 * held * width + 2 * wide_e;
     with_scratch(elements * size_of::<T>(), |scratch| {
         let mut pieces = Pieces { next: scratch.cast::<T>() };
+        let (q, k, v) = (p.q.head(b, h), p.k.head(b, h), p.v.head(b, h));
+        let (dk, dv) = (flow.dk.head(b, h), flow.dv.head(b, h));
+        let lanes = p.kernels.lanes;
         // SAFETY: the caller's promise; the scratch has room for all pieces.
         unsafe {
-            let (q, k, v) = (p.q.head(b, h), p.k.head(b, h), p.v.head(b, h));
-            let (out, lse, dout) = (flow.out.head(b, h), flow.lse.head(b, h), flow.dout.head(b, h));
-            let (dq, dk, dv) = (flow.dq.head(b, h), flow.dk.head(b, h), flow.dv.head(b, h));
-            for s in 0..length {
+            for s in 0..p.length {
                 row_mut(dk, s, p.d).fill(T::ZERO);
                 row_mut(dv, s, p.e).fill(T::ZERO);
             }
             let (keys, values) = (pieces.take_slack(p.d, width), pieces.take_slack(p.e, width));
             transpose(p.kernels, k, most, p.d, keys);
             transpose(p.kernels, v, most, p.e, values);
-            let lanes = p.kernels.lanes;
-            let key_rows = rows_of(k, most, p.d, lanes, &mut pieces);
-            let query_rows = rows_of(q, p.t, p.d, lanes, &mut pieces);
-            let dout_rows = rows_of(dout, p.t, p.e, lanes, &mut pieces);
-            let (weights, slopes, rows) = (pieces.take(held, width), pieces.take(held, width), pieces.take(2, wide_e));
+            let head = Head {
+                b,
+                h,
+                keys,
+                values,
+                key_rows: rows_of(k, most, p.d, lanes, &mut pieces),
+                query_rows: rows_of(q, p.t, p.d, lanes, &mut pieces),
+                dout_rows: rows_of(flow.dout.head(b, h), p.t, p.e, lanes, &mut pieces),
+                weights: pieces.take(held, width),
+                slopes: pieces.take(held, width),
+                rows: pieces.take(2, wide_e),
+            };
             for t in (0..p.t).step_by(held.max(1)) {
-                let n = held.min(p.t - t);
-                let seen = p.seen(t + n - 1);
-                if seen == 0 {
-                    (0..n).for_each(|i| row_mut(dq, t + i, p.d).fill(T::ZERO));
-                    continue;
-                }
-                product(p.kernels, [n, p.d, seen], q.at_row(t), keys, weights, false);
-                product(p.kernels, [n, p.e, seen], dout.at_row(t), values, slopes, false);
-                for i in 0..n {
-                    let result = side_by_side(out.at_row(t + i), p.e, rows);
-                    let delta = row_dot(side_by_side(dout.at_row(t + i), p.e, rows.at_row(1)), result);
-                    let (w, s) = (row_mut(weights, i, seen), row_mut(slopes, i, seen));
-                    let level = lse.at_row(t + i).ptr.read();
-                    slope_row(p, w, s, p.seen(t + i), p.mask_row(b, h, t + i), level, delta);
-                }
-                chunked_product(p.kernels, [n, seen, p.d], slopes, key_rows, dq.at_row(t));
-                let turned = |m: Matrix<T>| Matrix { row: m.column, column: m.row, ..m };
-                product(p.kernels, [seen, n, p.d], turned(slopes), query_rows.at_row(t), dk, true);
-                product(p.kernels, [seen, n, p.e], turned(weights), dout_rows.at_row(t), dv, true);
+                p.isa.run(
+                    #[inline(always)]
+                    || backward_block(p, flow, &head, t..(t + held).min(p.t)),
+                );
             }
         }
     })
+}
+
+/// What the blocks of one head share.
+struct Head<T> {
+    b: usize,
+    h: usize,
+    /// Keys and values transposed.
+    keys: Matrix<T>,
+    values: Matrix<T>,
+    /// Operands whose rows can be read in whole vectors.
+    key_rows: Matrix<T>,
+    query_rows: Matrix<T>,
+    dout_rows: Matrix<T>,
+    /// A block's memory.
+    weights: Matrix<T>,
+    slopes: Matrix<T>,
+    rows: Matrix<T>,
+}
+
+#[inline(always)]
+unsafe fn backward_block<T: Real>(p: &Problem<T>, flow: &Flow<T>, head: &Head<T>, rows: Range<usize>) {
+    let (b, h) = (head.b, head.h);
+    let (q, dout, out) = (p.q.head(b, h), flow.dout.head(b, h), flow.out.head(b, h));
+    let (dq, dk, dv) = (flow.dq.head(b, h), flow.dk.head(b, h), flow.dv.head(b, h));
+    let (weights, slopes) = (head.weights, head.slopes);
+    let (t, n, seen) = (rows.start, rows.len(), p.seen(rows.end - 1));
+    // SAFETY: the caller's promise.
+    unsafe {
+        product(p.kernels, [n, p.d, seen], q.at_row(t), head.keys, weights, false);
+        product(p.kernels, [n, p.e, seen], dout.at_row(t), head.values, slopes, false);
+        for i in 0..n {
+            let result = side_by_side(out.at_row(t + i), p.e, head.rows);
+            let delta = row_dot(side_by_side(dout.at_row(t + i), p.e, head.rows.at_row(1)), result);
+            let level = flow.lse.head(b, h).at_row(t + i).ptr.read();
+            let (w, s) = (row_mut(weights, i, seen), row_mut(slopes, i, seen));
+            slope_row(p, w, s, p.seen(t + i), p.mask_row(b, h, t + i), level, delta);
+        }
+        chunked_product(p.kernels, [n, seen, p.d], slopes, head.key_rows, dq.at_row(t));
+        let turned = |m: Matrix<T>| Matrix { row: m.column, column: m.row, ..m };
+        product(p.kernels, [seen, n, p.d], turned(slopes), head.query_rows.at_row(t), dk, true);
+        product(p.kernels, [seen, n, p.e], turned(weights), head.dout_rows.at_row(t), dv, true);
+    }
 }
 
 /// Scores become weights `exp(score - lse)`, and products with the values become slopes `weight (product - delta)

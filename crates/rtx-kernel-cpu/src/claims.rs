@@ -118,7 +118,8 @@ impl DotAxes {
         let shared = batch.iter().enumerate().map(|(i, p)| one(Some(p.0), Some(p.1), i));
         let mut slots = joined(shared);
         let rows = joined(free_l.iter().enumerate().map(|(i, &a)| one(Some(a), None, batch.len() + i)));
-        let columns = joined(free_r.iter().enumerate().map(|(i, &a)| one(None, Some(a), batch.len() + free_l.len() + i)));
+        let columns =
+            joined(free_r.iter().enumerate().map(|(i, &a)| one(None, Some(a), batch.len() + free_l.len() + i)));
         // The last run of each side is rows or columns; runs before it are batch slots that the other side lacks.
         let (row, more_rows) = rows.split_last().map_or((Slot::default(), &[][..]), |(l, f)| (l.clone(), f));
         let (column, more_columns) = columns.split_last().map_or((Slot::default(), &[][..]), |(l, f)| (l.clone(), f));
@@ -146,7 +147,11 @@ fn joined(slots: impl Iterator<Item = Slot>) -> Vec<Slot> {
     for slot in slots {
         if let Some(last) = out.last_mut() {
             let both = |a: &Axes, b: &Axes| -> Axes { a.iter().chain(b).copied().collect() };
-            let next = Slot { lhs: both(&last.lhs, &slot.lhs), rhs: both(&last.rhs, &slot.rhs), out: both(&last.out, &slot.out) };
+            let next = Slot {
+                lhs: both(&last.lhs, &slot.lhs),
+                rhs: both(&last.rhs, &slot.rhs),
+                out: both(&last.out, &slot.out),
+            };
             if neighbours(&next.lhs) && neighbours(&next.rhs) && neighbours(&next.out) {
                 *last = next;
                 continue;

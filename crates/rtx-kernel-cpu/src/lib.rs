@@ -4,14 +4,27 @@
 //! and two threads.
 #![allow(unsafe_code, reason = "kernels read and write raw device memory, with intrinsics")]
 
+mod attention;
+mod claims;
 mod gemm;
+mod loss;
+mod row;
+mod scatter;
 mod simd;
 
+pub use claims::claims;
 pub use gemm::{Gemm, SIZES as GEMM_SIZES};
 use rtx_hal::NativeKernel;
 use std::sync::Arc;
 
 /// Every kernel of this crate, for `CpuDevice::new`.
 pub fn natives() -> Vec<Arc<dyn NativeKernel>> {
-    vec![Arc::new(Gemm)]
+    vec![
+        Arc::new(Gemm),
+        Arc::new(attention::Attention),
+        Arc::new(attention::AttentionBackward),
+        Arc::new(loss::CrossEntropy),
+        Arc::new(loss::CrossEntropyBackward),
+        Arc::new(scatter::Scatter),
+    ]
 }

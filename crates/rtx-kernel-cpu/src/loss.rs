@@ -153,6 +153,17 @@ impl<'a, T: Real> Rows<'a, T> {
             std::slice::from_raw_parts(held, self.c)
         }
     }
+    /// The loss of a row.
+    #[inline(always)]
+    fn loss(&self, row: &[T], level: T, class: usize) -> T {
+        let (smoothing, classes) = (self.settings.smoothing, self.c as f64);
+        let plain = level - row.get(class).copied().unwrap_or(T::ZERO);
+        if smoothing == 0.0 {
+            return plain;
+        }
+        let spread = (level * T::of(classes) - row_sum(row)) * T::of(smoothing / classes);
+        plain * T::of(1.0 - smoothing) + spread
+    }
     /// Runs `f` over parts of the rows, in the pool where it is worth it.
     fn in_parts(&self, f: &(dyn Fn(Range<usize>) + Sync)) {
         let parts = if self.n * self.c < SPLIT_FROM { 1 } else { pool::threads().min(self.n).max(1) };
@@ -184,10 +195,13 @@ impl<T: Real> Code for Forward<T> {
             let each = if none { loss } else { Shared(scratch.cast::<T>()) };
             rows.in_parts(&|part| {
                 let (rows, each, lse) = (&rows, &each, &lse);
-                let run = #[inline(always)]
-                // SAFETY: the caller's promise; each row is one part's.
-                || unsafe { forward_rows(rows, part, (each, loss_step), (lse, lse_step)) };
-                isa().run(run)
+                with_scratch(rows.c * size_of::<T>(), |held| {
+                    isa().run(
+                        #[inline(always)]
+                        // SAFETY: the caller's promise; each row is one part's; `held` has room for a row.
+                        || unsafe { forward_rows(rows, part, held.cast(), (each, loss_step), (lse, lse_step)) },
+                    )
+                })
             });
             if none {
                 return;
@@ -213,31 +227,21 @@ impl<T: Real> Code for Forward<T> {
 unsafe fn forward_rows<T: Real>(
     rows: &Rows<'_, T>,
     part: Range<usize>,
+    held: *mut T,
     (loss, loss_step): (&Shared<T>, isize),
     (lse, lse_step): (&Shared<T>, isize),
 ) {
-    let smoothing = rows.settings.smoothing;
-    with_scratch(rows.c * size_of::<T>(), |held| {
-        for i in part {
-            // SAFETY: the caller's promise; `held` has room for a row.
-            unsafe {
-                let row = rows.row(i, held.cast());
-                let top = row_max(row);
-                let level = row_exp_sum(row, top).log() + top;
-                lse.at(i, lse_step).write(level);
-                let mut value = T::ZERO;
-                if let Some(class) = rows.class(i) {
-                    value = level - row.get(class).copied().unwrap_or(T::ZERO);
-                    if smoothing != 0.0 {
-                        let classes = T::of(rows.c as f64);
-                        let spread = (level * classes - row_sum(row)) * T::of(smoothing / rows.c as f64);
-                        value = value * T::of(1.0 - smoothing) + spread;
-                    }
-                }
-                loss.at(i, loss_step).write(value);
-            }
+    for i in part {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let row = rows.row(i, held);
+            let top = row_max(row);
+            let level = row_exp_sum(row, top).log() + top;
+            lse.at(i, lse_step).write(level);
+            let value = rows.class(i).map_or(T::ZERO, |class| rows.loss(row, level, class));
+            loss.at(i, loss_step).write(value);
         }
-    })
+    }
 }
 
 struct Backward<T>(Settings, PhantomData<T>);
@@ -257,19 +261,22 @@ impl<T: Real> Code for Backward<T> {
         let counted = if self.0.reduction == Reduction::Mean { unsafe { rows.counted() } } else { 1 };
         rows.in_parts(&|part| {
             let (rows, lse, dloss, out) = (&rows, &lse, &dloss, &out);
-            let run = #[inline(always)]
-            // SAFETY: the caller's promise; each row is one part's.
-            || unsafe {
-                for i in part {
-                    let level = lse.at(i, lse_step).read();
-                    let mut scale = dloss.at(i, dloss_step).read();
-                    if rows.settings.reduction == Reduction::Mean {
-                        scale = scale / T::of(counted as f64);
+            isa().run(
+                #[inline(always)]
+                || {
+                    for i in part {
+                        // SAFETY: the caller's promise; each row is one part's.
+                        unsafe {
+                            let level = lse.at(i, lse_step).read();
+                            let mut scale = dloss.at(i, dloss_step).read();
+                            if rows.settings.reduction == Reduction::Mean {
+                                scale = scale / T::of(counted as f64);
+                            }
+                            backward_row(rows, i, level, scale, out.at(i, out_strides[0]), out_strides[1]);
+                        }
                     }
-                    backward_row(rows, i, level, scale, out.at(i, out_strides[0]), out_strides[1]);
-                }
-            };
-            isa().run(run)
+                },
+            )
         });
     }
     fn as_any(&self) -> &dyn Any {
@@ -286,7 +293,9 @@ unsafe fn backward_row<T: Real>(rows: &Rows<'_, T>, i: usize, lse: T, scale: T, 
     // SAFETY: the caller's promise: row i of the logits and of the result exist.
     unsafe {
         let Some(class) = rows.class(i) else {
-            (0..rows.c as isize).for_each(|j| out.wrapping_offset(j * step).write(T::ZERO));
+            for j in 0..rows.c as isize {
+                out.wrapping_offset(j * step).write(T::ZERO);
+            }
             return;
         };
         if class >= rows.c {

@@ -49,8 +49,8 @@ impl NativeKernel for Scatter {
 trait Element: Copy + Send + Sync + Default + 'static {
     fn add(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
-    fn min(self, other: Self) -> Self;
-    fn max(self, other: Self) -> Self;
+    fn least(self, other: Self) -> Self;
+    fn greatest(self, other: Self) -> Self;
 }
 macro_rules! floats { ($($T:ty: $min:ident $max:ident),*) => { $(impl Element for $T {
     #[inline(always)]
@@ -58,9 +58,9 @@ macro_rules! floats { ($($T:ty: $min:ident $max:ident),*) => { $(impl Element fo
     #[inline(always)]
     fn mul(self, other: Self) -> Self { self * other }
     #[inline(always)]
-    fn min(self, other: Self) -> Self { rustg::math::$min(self, other) }
+    fn least(self, other: Self) -> Self { rustg::math::$min(self, other) }
     #[inline(always)]
-    fn max(self, other: Self) -> Self { rustg::math::$max(self, other) }
+    fn greatest(self, other: Self) -> Self { rustg::math::$max(self, other) }
 })* } }
 macro_rules! integers { ($($T:ty)*) => { $(impl Element for $T {
     #[inline(always)]
@@ -68,9 +68,9 @@ macro_rules! integers { ($($T:ty)*) => { $(impl Element for $T {
     #[inline(always)]
     fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
     #[inline(always)]
-    fn min(self, other: Self) -> Self { Ord::min(self, other) }
+    fn least(self, other: Self) -> Self { Ord::min(self, other) }
     #[inline(always)]
-    fn max(self, other: Self) -> Self { Ord::max(self, other) }
+    fn greatest(self, other: Self) -> Self { Ord::max(self, other) }
 })* } }
 floats!(f32: min_f32 max_f32, f64: min_f64 max_f64);
 integers!(i32 i64);
@@ -126,10 +126,11 @@ impl<T: Element> Code for ScatterCode<T> {
             } else {
                 (cut(problem.size, 1), 0..problem.inner)
             };
-            let run = #[inline(always)]
-            // SAFETY: the caller's promise; parts are apart.
-            || unsafe { problem.run_part(rows, columns, part == 0) };
-            isa().run(run)
+            isa().run(
+                #[inline(always)]
+                // SAFETY: the caller's promise; parts are apart.
+                || unsafe { problem.run_part(rows, columns, part == 0) },
+            )
         });
     }
     fn as_any(&self) -> &dyn Any {
@@ -201,7 +202,9 @@ impl<'a, T: Element> Problem<'a, T> {
                 unsafe {
                     match self.x {
                         Some(x) => each(x, self.result, (outer, row), (outer, row), columns.clone(), |_, new| new),
-                        None => each(self.result, self.result, (outer, row), (outer, row), columns.clone(), |_, _| T::default()),
+                        None => each(self.result, self.result, (outer, row), (outer, row), columns.clone(), |_, _| {
+                            T::default()
+                        }),
                     }
                 }
             }
@@ -217,8 +220,8 @@ impl<'a, T: Element> Problem<'a, T> {
                 ScatterOp::Set => each(self.updates, self.result, from, to, columns, |_, new| new),
                 ScatterOp::Add => each(self.updates, self.result, from, to, columns, T::add),
                 ScatterOp::Mul => each(self.updates, self.result, from, to, columns, T::mul),
-                ScatterOp::Min => each(self.updates, self.result, from, to, columns, T::min),
-                ScatterOp::Max => each(self.updates, self.result, from, to, columns, T::max),
+                ScatterOp::Min => each(self.updates, self.result, from, to, columns, T::least),
+                ScatterOp::Max => each(self.updates, self.result, from, to, columns, T::greatest),
             }
         }
     }

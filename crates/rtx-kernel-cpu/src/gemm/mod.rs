@@ -16,7 +16,8 @@ mod tile;
 
 use blocked::{Operands, rectangle};
 use gemv::Gemv;
-use kernels::{GemmNumber, Kernels};
+pub(crate) use kernels::{GemmNumber, Kernels};
+pub(crate) use pack::{SLACK, Strip};
 use product::Product;
 pub use product::SIZES;
 use rtx_core::{DType, Result};
@@ -26,6 +27,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
+pub(crate) use tile::Tile;
 
 /// Products with fewer multiplications than this run in the calling thread.
 const SPLIT_FROM: usize = 64 << 10;
