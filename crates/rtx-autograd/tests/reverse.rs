@@ -130,3 +130,25 @@ fn recomputation_records_again() {
     let values = oracle::eval(&g, &[Tensor::floats(DType::F64, [2], [0.5, 1.5])]).expect("runs");
     assert_eq!(values[again[0].index()], values[z.index()]);
 }
+
+/// Forward mode agrees with differences: y = x sin(x) + x, moved along t.
+#[test]
+fn tangents_are_directional_derivatives() {
+    let mut g = Graph::new();
+    let (x, t) = (input(&mut g, DType::F64), input(&mut g, DType::F64));
+    let mut b = Builder::new(&mut g, Location::caller());
+    let s = b.sin(x).expect("recorded");
+    let p = b.composite(&PRODUCT, attrs([]), &[x, s]).expect("recorded")[0];
+    let y = b.add(p, x).expect("recorded");
+    let other = b.zeros_like(x).expect("recorded");
+    let found = rtx_autograd::tangent(&mut b, &[y, other], &[x], &[t]).expect("a tangent");
+    assert_eq!(found[1], None);
+    verify(&g).expect("well-formed");
+    let (at, along) = ([0.5f64, -1.5], [2.0, 3.0]);
+    let inputs = [Tensor::floats(DType::F64, [2], at), Tensor::floats(DType::F64, [2], along)];
+    let got = slope(&g, found[0].expect("depends"), &inputs);
+    for i in 0..2 {
+        let want = along[i] * (at[i].sin() + at[i] * at[i].cos() + 1.0);
+        assert!((got[i] - want).abs() < 1e-12, "{got:?}");
+    }
+}

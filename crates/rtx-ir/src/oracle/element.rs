@@ -370,3 +370,78 @@ pub(super) fn precedes(e: Extremum, v: Value, best: Value) -> bool {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Value::{Bool, Float, Int};
+
+    #[test]
+    fn integers_wrap_and_divide_as_documented() {
+        let i = |f, a: i128, b: i128, d| arith(f, Int(a), Int(b), d).int();
+        assert_eq!(i(Arith::Add, i64::MAX.into(), 1, DType::I64), i64::MIN.into());
+        assert_eq!(i(Arith::Mul, 200, 2, DType::U8), 144);
+        assert_eq!(i(Arith::Mul, u64::MAX.into(), u64::MAX.into(), DType::U64), 1);
+        assert_eq!((i(Arith::Div, 7, 0, DType::I64), i(Arith::Div, -7, 2, DType::I64)), (0, -3));
+        assert_eq!(i(Arith::Div, i64::MIN.into(), -1, DType::I64), i64::MIN.into());
+        let rem = [(5, 3, 2), (-5, 3, 1), (5, -3, -1), (-5, -3, -2), (5, 0, 0), (-6, 3, 0)];
+        rem.iter().for_each(|&(a, b, r)| assert_eq!(i(Arith::Rem, a, b, DType::I64), r, "{a} % {b}"));
+        let pow = [(2, 10, 1024), (-2, 3, -8), (0, 0, 1), (3, -1, 0), (-1, -3, -1), (1, -9, 1), (2, 64, 0)];
+        pow.iter().for_each(|&(a, b, r)| assert_eq!(i(Arith::Pow, a, b, DType::I64), r, "{a} ^ {b}"));
+        let shl = [(1, 63, i64::MIN.into()), (1, 64, 0), (1, -1, 0), (-1, 1, -2)];
+        shl.iter().for_each(|&(a, b, r)| assert_eq!(i(Arith::Shl, a, b, DType::I64), r, "{a} << {b}"));
+        let shr = [(-8, 1, -4), (-8, 64, -1), (8, 99, 0), (-8, -1, -1)];
+        shr.iter().for_each(|&(a, b, r)| assert_eq!(i(Arith::Shr, a, b, DType::I64), r, "{a} >> {b}"));
+        assert_eq!(i(Arith::Shr, 255, 9, DType::U8), 0);
+        assert_eq!(function(Function::Not, Int(5), DType::U8), Int(250));
+        assert_eq!(function(Function::Not, Bool(true), DType::Bool), Bool(false));
+        assert_eq!(function(Function::Abs, Int(i64::MIN.into()), DType::I64), Int(i64::MIN.into()));
+    }
+
+    #[test]
+    fn casts_truncate_saturate_and_wrap() {
+        let c = |v, d| cast(v, d);
+        assert_eq!(c(Float(-3.99), DType::I64), Int(-3));
+        assert_eq!(c(Float(1e30), DType::I64), Int(i64::MAX.into()));
+        assert_eq!(c(Float(f64::NAN), DType::I32), Int(0));
+        assert_eq!(c(Float(-1.0), DType::U8), Int(0));
+        assert_eq!(c(Int(-1), DType::U8), Int(255));
+        assert_eq!(c(Float(f64::NAN), DType::Bool), Bool(true));
+        assert_eq!(c(Float(-0.0), DType::Bool), Bool(false));
+        assert_eq!(c(Int(16_777_217), DType::F32), Float(16_777_216.0));
+        assert_eq!(c(Float(1.0 + 2f64.powi(-9)), DType::BF16), Float(1.0));
+        assert_eq!(c(Float(65520.0), DType::F16), Float(f64::INFINITY));
+    }
+
+    #[test]
+    fn floats_keep_their_special_cases() {
+        let f = |f, a, b| arith(f, Float(a), Float(b), DType::F32).float();
+        assert!(f(Arith::Max, f64::NAN, 1.0).is_nan() && f(Arith::Min, 1.0, f64::NAN).is_nan());
+        assert_eq!(f(Arith::Rem, -5.5, 2.0), 0.5);
+        assert_eq!(f(Arith::Pow, 0.0, 0.0), 1.0);
+        assert_eq!(f(Arith::Add, 1.0, 2f64.powi(-25)), 1.0);
+        assert!(!compare(Comparison::Le, Float(f64::NAN), Float(f64::NAN)));
+        assert!(precedes(Extremum::Max, Float(f64::NAN), Float(9.0)));
+        assert!(!precedes(Extremum::Min, Float(f64::NAN), Float(f64::NAN)));
+        // One rounding: of the product alone nothing would be left.
+        let eps = f64::from(f32::EPSILON);
+        assert_eq!(fma(Float(1.0 + eps), Float(1.0 + eps), Float(-1.0 - 2.0 * eps), DType::F32), Float(eps * eps));
+    }
+
+    /// Values of erf from Abramowitz and Stegun, table 7.1, and the tail from mpmath.
+    #[test]
+    fn erf_is_right() {
+        let table = [
+            (0.5, 0.520_499_877_813_046_5),
+            (1.0, 0.842_700_792_949_714_9),
+            (2.0, 0.995_322_265_018_952_7),
+            (2.5, 0.999_593_047_982_555),
+            (3.0, 0.999_977_909_503_001_4),
+        ];
+        for (x, want) in table {
+            assert!((erf(x) - want).abs() < 3e-16, "erf({x}) = {}", erf(x));
+            assert_eq!(erf(-x), -erf(x));
+        }
+        assert_eq!((erf(9.0), erf(f64::INFINITY)), (1.0, 1.0));
+    }
+}

@@ -212,7 +212,8 @@ fn choice(b: &mut Builder<'_>, def: &OpDef, a: &Bound) -> Result<Outs> {
     Ok(smallvec![b.prim(Prim::Select, &operands)?])
 }
 
-/// The larger (or smaller) operand takes the cotangent; equal ones, and those beside NaN, share it.
+/// The larger (or smaller) operand takes the cotangent, equal ones half of it each; beside NaN both take it, as in
+/// PyTorch.
 fn grad_extremum(
     b: &mut Builder<'_>,
     cx: &GradCx<'_>,
@@ -292,7 +293,7 @@ pub(super) static NEG: OpDef = OpDef {
     sig: "neg(Tensor self) -> Tensor",
     doc: "`-x`; integers wrap.",
     record: |b, def, a| unary(b, def, a, Function::Neg),
-    grad: Grad::Rule(|b, cx| cx.wide(b, [], |b, _, g, []| b.neg(g))),
+    grad: Grad::Rule(|b, cx| cx.each(|_| b.neg(cx.ct()))),
     saves: Saves::NONE,
     samples: &[
         Sample::grad("f32[2,3] in -2..2", 0),
