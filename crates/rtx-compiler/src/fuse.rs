@@ -87,6 +87,7 @@ pub(crate) fn fuse(work: &Work, fusion: Fusion) -> Result<Fused> {
         readers: vec![smallvec![]; n],
         needed: vec![false; n],
         free: free_costs(work),
+        statistic: statistics(work),
         epilogues: 0,
     };
     let views = work.wanted.iter().map(|&v| fuser.want(v)).collect();
@@ -123,6 +124,8 @@ struct Fuser<'a> {
     needed: Vec<bool>,
     /// Operations to compute a value from nothing but numbers, where they are few.
     free: Vec<Option<u32>>,
+    /// For each value, the reduction that it is computed from with one element a row.
+    statistic: Vec<Option<NodeId>>,
     epilogues: u64,
 }
 
@@ -515,6 +518,9 @@ impl Fuser<'_> {
 
     fn visit_computed(&mut self, id: NodeId, v: ValueId) {
         let sites = self.open_sites(v);
+        for &(u, ref points) in &sites {
+            points.iter().for_each(|&p| self.open_rows(u, p, v));
+        }
         let mut needed = self.needed[v.index()];
         let joins = |f: &mut Self, s: &(u32, SmallVec<[u32; 1]>)| s.1.iter().all(|&p| f.may_join(id, s.0, p));
         if self.fusion == Fusion::Off {
@@ -543,6 +549,19 @@ impl Fuser<'_> {
             let (u, p) = self.root(v);
             let joined = self.join(id, u, p);
             debug_assert!(joined, "a node joins a group of its own");
+        }
+    }
+
+    /// A group asks for a row's number that a reduction along its last atoms makes: those become the walk, so that
+    /// the number is computed once a row.
+    fn open_rows(&mut self, u: u32, p: u32, v: ValueId) {
+        let Some(reduction) = self.statistic[v.index()].filter(|_| self.fusion == Fusion::Full) else { return };
+        if self.is_reduction(self.work.graph.value(v).node) || self.units[u as usize].native.is_some() {
+            return;
+        }
+        if let Some(Walk::Tail(rows)) = self.walk_for(reduction, u, p, self.fit(u, p)) {
+            let group = &mut self.units[u as usize].group;
+            group.walk = Some(group.parallel.split_off(rows));
         }
     }
 
@@ -813,6 +832,38 @@ fn is_cheap(op: &Op) -> bool {
         }
         _ => false,
     }
+}
+
+/// For each value, the reduction behind it, through operations that keep one element a row.
+fn statistics(work: &Work) -> Vec<Option<NodeId>> {
+    let mut found: Vec<Option<NodeId>> = vec![None; work.graph.value_count()];
+    for (id, node) in work.graph.iter() {
+        if work.claims.contains_key(&id) || node.outputs != 1 {
+            continue;
+        }
+        let shape = &work.graph.ty(node.first).shape;
+        found[node.first.index()] = match node.op.prim() {
+            Some(Prim::Reduce { .. } | Prim::ArgReduce { .. }) => Some(id),
+            Some(
+                Prim::Unary(_)
+                | Prim::Binary(_)
+                | Prim::Compare(_)
+                | Prim::Fma
+                | Prim::Select
+                | Prim::Cast(_)
+                | Prim::Bitcast(_)
+                | Prim::Reshape(_)
+                | Prim::Permute(_)
+                | Prim::Expand(_),
+            ) => node
+                .inputs
+                .iter()
+                .filter(|x| work.graph.ty(**x).shape.numel() == shape.numel())
+                .find_map(|x| found[x.index()]),
+            _ => None,
+        };
+    }
+    found
 }
 
 /// For each value, how many cheap operations make it from constants, run-time numbers and positions alone.

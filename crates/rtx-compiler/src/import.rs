@@ -57,7 +57,8 @@ pub(crate) fn import(request: &Request<'_>, claims: &[Arc<dyn Claim>]) -> Result
         let outs = importer.import_node(graph, id, &operands, at)?;
         node.outs().zip(outs).for_each(|(from, to)| values[from.index()] = Some(to));
     }
-    let wanted = mapped(&values, request.wanted)?.to_vec();
+    let mut wanted = mapped(&values, request.wanted)?.to_vec();
+    wanted.iter_mut().for_each(|v| importer.give_memory(v));
     if request.inputs.len() != inputs.len() {
         return Err(Error::new(Kind::Internal, "compile: the request's facts are not one for each input"));
     }
@@ -104,6 +105,18 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
+    /// A number that is wanted as a tensor is copied to memory of its own.
+    fn give_memory(&mut self, v: &mut ValueId) {
+        let node = self.out.graph.producer(*v).clone();
+        if let Op::Prim(Prim::Constant { .. } | Prim::Param { .. }) = node.op {
+            let origin = self.out.origins[self.out.graph.value(*v).node.index()][0];
+            let at = Origin { node: origin, location: node.location, generation: node.generation };
+            let ty = self.out.graph.ty(*v).clone();
+            let copy = self.out.append(Op::Prim(Prim::Barrier), &[*v], [ty], at);
+            *v = self.out.graph.node(copy).first;
+        }
+    }
+
     /// One node of `graph`, whose operands are `inputs` in the working graph.
     fn import_node(
         &mut self,

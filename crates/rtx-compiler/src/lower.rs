@@ -371,6 +371,9 @@ impl UnitLowerer<'_> {
     /// Atoms that are walked as one axis: the parallel axes, and the walk.
     fn classes(&self, results: &[Result_]) -> (Vec<Vec<u32>>, Option<Vec<u32>>) {
         let group = &self.unit.group;
+        let reduces = self.protos.iter().any(|p| matches!(p, Proto::Plain(i) if i.is_reduction()));
+        // A walk that no reduction came to use is parallel.
+        let (walk, unused) = if reduces { (group.walk.clone(), None) } else { (None, group.walk.as_ref()) };
         if let (Some(id), Some(p)) = (self.unit.native, self.unit.anchor) {
             let map = &group.points[p as usize].map;
             let atoms =
@@ -379,13 +382,13 @@ impl UnitLowerer<'_> {
         }
         let forms: Vec<&Form> = self.protos.iter().filter_map(form_of).chain(results.iter().map(|r| &r.form)).collect();
         let mut parallel: Vec<Vec<u32>> = vec![];
-        for &a in &group.parallel {
+        for &a in group.parallel.iter().chain(unused.into_iter().flatten()) {
             match parallel.last_mut() {
                 Some(class) if forms.iter().all(|f| f.is_even(group, &[class[class.len() - 1], a])) => class.push(a),
                 _ => parallel.push(vec![a]),
             }
         }
-        (parallel, group.walk.clone())
+        (parallel, walk)
     }
 
     /// Loads that cannot be walked as the axes are get a dense copy that can.
