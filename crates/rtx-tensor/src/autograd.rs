@@ -62,16 +62,16 @@ impl<'a> Grad<'a> {
     /// When the result does not depend on one of them, or for what [`Tensor::backward`] panics.
     #[track_caller]
     pub fn wrt<const N: usize>(self, wrt: [&Tensor; N]) -> [Tensor; N] {
-        let found = self.find(&wrt).or_panic();
-        let mut found = found.into_iter().enumerate();
-        wrt.map(|_| match found.next() {
-            Some((_, Some(t))) => t,
-            other => {
-                let which = other.map_or(0, |(i, _)| i);
-                Err(Error::new(Kind::Autograd, format!("grad: the result does not depend on tensor {which}")))
-                    .or_panic()
-            }
-        })
+        self.find_all(&wrt).or_panic()
+    }
+    #[track_caller]
+    fn find_all<const N: usize>(self, wrt: &[&Tensor; N]) -> Result<[Tensor; N]> {
+        let mut all = Vec::with_capacity(N);
+        for (i, found) in self.find(wrt)?.into_iter().enumerate() {
+            let missing = || Error::new(Kind::Autograd, format!("grad: the result does not depend on tensor {i}"));
+            all.push(found.ok_or_else(missing)?);
+        }
+        all.try_into().map_err(|_| Error::new(Kind::Internal, "grad: one gradient each"))
     }
     /// The same for a list; `None` for tensors on which the result does not depend.
     ///

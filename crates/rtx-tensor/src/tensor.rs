@@ -304,14 +304,16 @@ impl Tensor {
 
 /// Gradients' marks.
 impl Tensor {
-    /// Marks it: `backward()` will leave its gradient in `.grad()`.
+    /// Marks it: `backward()` will leave its gradient in `.grad()`. A view becomes a tensor of its own first: what is
+    /// written to it later does not reach the tensor that it showed a part of.
     ///
     /// # Panics
     /// When it holds no floats, or is itself computed from tensors that require gradients.
     #[track_caller]
     pub fn requires_grad_(self) -> Self {
-        self.mark().or_panic();
-        self
+        let own = if self.0.view.is_whole() || self.requires_grad() { self } else { self.clone() };
+        own.mark().or_panic();
+        own
     }
     fn mark(&self) -> Result<()> {
         if !self.dtype().is_float() {
@@ -348,7 +350,7 @@ impl Tensor {
     /// Marks it, as [`Tensor::requires_grad_`] does, through a shared reference.
     ///
     /// # Panics
-    /// As [`Tensor::requires_grad_`].
+    /// As [`Tensor::requires_grad_`], and for a view.
     #[track_caller]
     pub fn unfreeze_(&self) -> &Self {
         self.mark().or_panic();

@@ -24,7 +24,7 @@ fn methods_are_fresh() {
     let committed = include_str!("../src/methods.rs");
     assert!(
         committed == formatted(&generate::generate(&generate::table())),
-        "src/methods.rs is stale: run `cargo xtask codegen`"
+        "src/methods.rs is stale: run `cargo run -p rtx-tensor --example codegen`"
     );
 }
 
