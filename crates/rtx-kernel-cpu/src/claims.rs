@@ -200,7 +200,7 @@ fn attention_operands(graph: &Graph, attrs: &[Attr], node: &Node) -> Option<(Str
     Some((settings.print(ty.dtype), dims, operands))
 }
 
-/// `scaled_dot_product_attention`.
+/// `attention`.
 pub struct AttentionClaim;
 
 impl Claim for AttentionClaim {
@@ -208,7 +208,7 @@ impl Claim for AttentionClaim {
         "attention"
     }
     fn claim(&self, graph: &Graph, node: NodeId, _: &Target) -> Option<Claimed> {
-        let (attrs, node) = composite(graph, node, &rtx_ops::attention::SCALED_DOT_PRODUCT_ATTENTION)?;
+        let (attrs, node) = composite(graph, node, &rtx_ops::attention::ATTENTION)?;
         let (text, dims, operands) = attention_operands(graph, attrs, node)?;
         let groups = head_groups(graph.ty(node.inputs[0]).rank());
         Some(Claimed {

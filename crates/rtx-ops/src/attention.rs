@@ -1,6 +1,7 @@
 //! Scaled dot-product attention and its gradient.
 use crate::args::Args;
 use crate::precision::widen;
+use crate::spelling::SPELLING;
 use rtx_core::{DType, Dim, Fold, Kind, Result, Shape};
 use rtx_ir::{
     Amp, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample,
@@ -9,25 +10,17 @@ use rtx_ir::{
 use smallvec::{SmallVec, smallvec};
 
 /// The family.
-pub const ALL: &[&OpDef] = &[&SCALED_DOT_PRODUCT_ATTENTION, &ATTENTION_BACKWARD];
+pub const ALL: &[&OpDef] = &[&SCALED_DOT_PRODUCT_ATTENTION, &ATTENTION, &ATTENTION_BACKWARD];
 
-/// Attention. Attributes: is_causal, scale, has mask, has kv_len. Operands: query, key, value, mask, kv_len.
+/// Attention as users call it.
 pub static SCALED_DOT_PRODUCT_ATTENTION: OpDef = OpDef {
     sig: "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, \
           float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False, \
-          Tensor? kv_len=None) -> (Tensor out, Tensor lse)",
+          Tensor? kv_len=None) -> Tensor",
     doc: "softmax(scale · query keyᵀ + mask) · value over the last two dims; a bool mask says what takes part; causal: \
           row t sees keys up to t. kv_len is the number of keys that exist, read at run time; then causal row t of T \
-          sees keys up to kv_len - T + t. A row that sees nothing is 0. The second result is log Σ exp of each row's \
-          scores. Halves are computed in f32.",
-    record: record_attention,
-    infer: infer_attention,
-    body: Body::Composite(attention_body),
-    grad: Grad::Rule(attention_grad),
-    saves: Saves::Only { inputs: &[0, 1, 2, 3, 4], outputs: &[0, 1] },
-    amp: Amp::Low,
-    cost: 200,
-    numerics: Numerics::Claimed,
+          sees keys up to kv_len - T + t. A row that sees nothing is 0. Halves are computed in f32.",
+    record: |b, def, args| Ok(record_attention(b, def, args)?.into_iter().take(1).collect()),
     samples: &[
         Sample::grad("f32[2,2,3,4] in -1..1, f32[2,2,3,4] in -1..1, f32[2,2,3,4] in -1..1, none, 0.0, true", 64),
         Sample::grad("f32[2,2,4] in -1..1, f32[2,5,4] in -1..1, f32[2,5,3] in -1..1", 64),
@@ -53,6 +46,25 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: OpDef = OpDef {
             "scaled_dot_product_attention: dropout inside attention is not built yet, got dropout_p 0.1",
         ),
     ],
+    stability: Stability::Stable,
+    ..SPELLING
+};
+
+/// The node of attention. Attributes: is_causal, scale, has mask, has kv_len. Operands: query, key, value of equal
+/// leading dims, mask of the shape of the scores, kv_len.
+pub static ATTENTION: OpDef = OpDef {
+    sig: "attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, \
+          bool is_causal=False, *, float? scale=None, bool enable_gqa=False, Tensor? kv_len=None) -> (Tensor out, Tensor lse)",
+    doc: "As scaled_dot_product_attention; the second result is log Σ exp of each row's scores, which the gradient reads.",
+    record: record_attention,
+    infer: infer_attention,
+    body: Body::Composite(attention_body),
+    grad: Grad::Rule(attention_grad),
+    saves: Saves::Only { inputs: &[0, 1, 2, 3, 4], outputs: &[0, 1] },
+    amp: Amp::Low,
+    cost: 200,
+    numerics: Numerics::Claimed,
+    samples: &[Sample::grad("f32[2,3,4] in -1..1, f32[2,5,4] in -1..1, f32[2,5,3] in -1..1", 64)],
     stability: Stability::Stable,
     ..OpDef::DEFAULT
 };
@@ -83,7 +95,7 @@ fn record_attention(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> R
         Attr::Bool(kv_len.is_some()),
     ];
     let inputs: SmallVec<[ValueId; 5]> = [Some(q), Some(k), Some(v), mask, kv_len].into_iter().flatten().collect();
-    b.composite(def, attrs, &inputs)
+    b.composite(&ATTENTION, attrs, &inputs)
 }
 
 fn check_operands(def: &OpDef, q: &Type, k: &Type, v: &Type) -> Result<()> {
@@ -280,7 +292,7 @@ fn attention_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
     Ok(grads)
 }
 
-/// Gradients of [`SCALED_DOT_PRODUCT_ATTENTION`]; its attributes. Operands: its own, then out, lse, dout and, where
+/// Gradients of [`ATTENTION`]; its attributes. Operands: its own, then out, lse, dout and, where
 /// something flows in through lse, dlse.
 pub static ATTENTION_BACKWARD: OpDef = OpDef {
     sig: "attention_backward(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? kv_len, Tensor out, \

@@ -2,9 +2,9 @@
 use crate::args::Args;
 use crate::precision::widen;
 use crate::spelling::SPELLING;
-use rtx_core::{DType, Dim, Fold, Kind, Result, Shape};
+use rtx_core::{DType, Dim, Fold, Kind, Result, Scalar, Shape};
 use rtx_ir::{
-    Amp, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample,
+    Amp, Arg, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample,
     Saves, Stability, Type, Types, ValueId, rules,
 };
 use smallvec::{SmallVec, smallvec};
@@ -294,12 +294,17 @@ fn cross_entropy_backward_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId
 
 /// Mean squared error.
 pub static MSE_LOSS: OpDef = OpDef {
-    sig: "mse_loss(Tensor self, Tensor target, str reduction=\"mean\") -> Tensor",
-    doc: "(self - target)², averaged, summed or as it is.",
+    sig: "mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    doc: "(self - target)²: as it is (0, \"none\"), averaged (1, \"mean\") or summed (2, \"sum\").",
     record: |b, def, args| {
         let args = Args::new(def, args);
         let (x, target) = (args.tensor(0)?, args.tensor(1)?);
-        let reduction = args.choice(2, &["mean", "sum", "none"])?;
+        let reduction = match args.get(2) {
+            Arg::Scalar(Scalar::Int(0)) => "none",
+            Arg::Scalar(Scalar::Int(2)) => "sum",
+            Arg::Scalar(_) => "mean",
+            _ => args.choice(2, &["mean", "sum", "none"])?,
+        };
         rules::check_float(def.name(), b.ty(x))?;
         let shape = rules::broadcast_for(def.name(), &[&b.ty(x).shape, &b.ty(target).shape])?;
         let target = b.cast(target, b.dtype(x))?;

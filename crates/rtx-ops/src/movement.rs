@@ -43,7 +43,7 @@ fn resolve_shape(op: &str, from: &Shape, sizes: &[i64]) -> Result<Shape> {
     }
     let total = from.numel();
     let rest = match hole {
-        Some(_) if known > 0 && total % known == 0 => total / known,
+        Some(_) if known > 0 && total.is_multiple_of(known) => total / known,
         None if known == total || !from.is_static() => 1,
         _ => return Err(misfit(op, from, sizes)),
     };

@@ -51,7 +51,7 @@ pub static SUM: OpDef = OpDef {
 
 /// Product.
 pub static PROD: OpDef = OpDef {
-    sig: "prod.dim_int(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    sig: "prod.dim_int(Tensor self, int? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     doc: "Product over the dims; integers and bools multiply as i64.",
     record: |b, def, args| record_accumulation(b, def, args, Fold::Prod),
     samples: &[

@@ -125,9 +125,9 @@ fn the_dynamic_entry_binds_by_signature() {
     let mut graph = Graph::new();
     let x = Arg::Value(graph.push_input(Type::new(DType::F32, [2, 3]), Location::caller()));
     let mut b = Builder::new(&mut graph, Location::caller());
-    let y = call(&mut b, "gelu", &[x.clone()], &[("approximate", Arg::Str("tanh"))]).expect("binds")[0];
+    let y = call(&mut b, "gelu", std::slice::from_ref(&x), &[("approximate", Arg::Str("tanh"))]).expect("binds")[0];
     assert_eq!(b.ty(y).to_string(), "f32 [2, 3]");
-    let y = call(&mut b, "sum", &[x.clone()], &[("keepdim", Arg::Bool(true))]).expect("binds")[0];
+    let y = call(&mut b, "sum", std::slice::from_ref(&x), &[("keepdim", Arg::Bool(true))]).expect("binds")[0];
     assert_eq!(b.ty(y).to_string(), "f32 [1, 1]");
     let mut message =
         |name, args: &[Arg], kwargs: &[(&str, Arg)]| call(&mut b, name, args, kwargs).expect_err(name).to_string();
@@ -136,6 +136,6 @@ fn the_dynamic_entry_binds_by_signature() {
         "gelu: takes at most 1 positional arguments, got 2"
     );
     assert_eq!(message("gelu", &[], &[]), "gelu: argument `self` is missing");
-    assert_eq!(message("gelu", &[x.clone()], &[("dim", Arg::None)]), "gelu: no argument `dim`");
+    assert_eq!(message("gelu", std::slice::from_ref(&x), &[("dim", Arg::None)]), "gelu: no argument `dim`");
     assert_eq!(message("softermax", &[], &[]), "softermax: no such op");
 }
