@@ -8,12 +8,17 @@
 mod isa;
 pub mod math;
 mod nest;
+mod number;
 mod philox;
 mod text;
+mod tile;
 mod verify;
+mod vm;
 
 pub use isa::Isa;
 pub use nest::{Axis, AxisId, BufferDecl, BufferId, Id, Indexed, Instr, Nest, Size, Store, View};
 pub use philox::{philox4x32, random_u32};
 pub use rtx_core::{Arith, Comparison, Extremum, Fold, Function};
+pub use tile::{TileProg, schedule};
 pub use verify::AxisSet;
+pub use vm::Scratch;

@@ -1,0 +1,455 @@
+//! Kernels that compute each element from the same element of their operands.
+use super::args::{Args, Body, Kernel, cold, hot, row_of, row_out, splat_of};
+use crate::number::{Integer, Number};
+use crate::{Arith, Comparison, Function, Isa, math, philox::random_u32};
+use rtx_core::DType;
+use std::marker::PhantomData;
+
+/// A function of one element.
+trait Op1 {
+    type A: Copy;
+    type R: Copy;
+    fn apply(a: Self::A) -> Self::R;
+}
+/// A function of two elements.
+trait Op2 {
+    type A: Copy;
+    type R: Copy;
+    fn apply(a: Self::A, b: Self::A) -> Self::R;
+}
+
+struct Loop1<O>(PhantomData<O>);
+impl<O: Op1> Body for Loop1<O> {
+    #[inline(always)]
+    unsafe fn run(x: &Args<'_>) {
+        for r in 0..x.rows {
+            // SAFETY: the kernel's contract.
+            let (d, a) = unsafe { (row_out::<O::R>(x, r), row_of::<O::A>(x, 0, r)) };
+            map1(d, a, O::apply);
+        }
+    }
+}
+#[inline(always)]
+fn map1<A: Copy, R>(d: &mut [R], a: &[A], f: impl Fn(A) -> R) {
+    for (d, &a) in d.iter_mut().zip(a) {
+        *d = f(a);
+    }
+}
+#[inline(always)]
+fn map2<A: Copy, B: Copy, R>(d: &mut [R], a: &[A], b: &[B], f: impl Fn(A, B) -> R) {
+    for ((d, &a), &b) in d.iter_mut().zip(a).zip(b) {
+        *d = f(a, b);
+    }
+}
+#[inline(always)]
+fn map3<A: Copy, B: Copy, C: Copy, R>(d: &mut [R], a: &[A], b: &[B], c: &[C], f: impl Fn(A, B, C) -> R) {
+    for (((d, &a), &b), &c) in d.iter_mut().zip(a).zip(b).zip(c) {
+        *d = f(a, b, c);
+    }
+}
+
+/// `A` and `B`: has that operand an element for every column?
+struct Loop2<O, const A: bool, const B: bool>(PhantomData<O>);
+impl<O: Op2, const A: bool, const B: bool> Body for Loop2<O, A, B> {
+    #[inline(always)]
+    unsafe fn run(x: &Args<'_>) {
+        for r in 0..x.rows {
+            // SAFETY: the kernel's contract.
+            unsafe {
+                let d = row_out::<O::R>(x, r);
+                match (A, B) {
+                    (true, true) => map2(d, row_of(x, 0, r), row_of(x, 1, r), O::apply),
+                    (true, false) => {
+                        let b = splat_of(x, 1, r);
+                        map1(d, row_of(x, 0, r), |a| O::apply(a, b))
+                    }
+                    (false, _) => {
+                        let a = splat_of(x, 0, r);
+                        map1(d, row_of(x, 1, r), |b| O::apply(a, b))
+                    }
+                }
+            }
+        }
+    }
+}
+/// Any steps, for what is rare.
+struct AnyLoop2<O>(PhantomData<O>);
+impl<O: Op2> Body for AnyLoop2<O> {
+    #[inline(always)]
+    unsafe fn run(x: &Args<'_>) {
+        for r in 0..x.rows {
+            // SAFETY: the kernel's contract; an operand with step 0 has one element.
+            unsafe {
+                let d = row_out::<O::R>(x, r);
+                let a = x.src[0].offset(r as isize * x.pitch[0]) as *const O::A;
+                let b = x.src[1].offset(r as isize * x.pitch[1]) as *const O::A;
+                for (i, d) in d.iter_mut().enumerate() {
+                    *d = O::apply(*a.add(i * x.step[0]), *b.add(i * x.step[1]));
+                }
+            }
+        }
+    }
+}
+
+/// How many of two operands have one element for the row: which loop.
+type Steps2 = [usize; 2];
+fn hot2<O: Op2>(steps: Steps2, isa: Isa) -> Kernel {
+    match steps {
+        [1, 1] => hot::<Loop2<O, true, true>>(isa),
+        [1, _] => hot::<Loop2<O, true, false>>(isa),
+        _ => hot::<Loop2<O, false, true>>(isa),
+    }
+}
+/// One loop for all steps, still compiled for each instruction set.
+fn warm2<O: Op2>(_: Steps2, isa: Isa) -> Kernel {
+    hot::<AnyLoop2<O>>(isa)
+}
+fn cold2<O: Op2>(_: Steps2, _: Isa) -> Kernel {
+    cold::<AnyLoop2<O>>()
+}
+
+/// A kernel from an expression of one element.
+macro_rules! op1 {
+    ($make:expr, $A:ty => $R:ty, |$x:ident| $body:expr) => {{
+        struct Op;
+        impl Op1 for Op {
+            type A = $A;
+            type R = $R;
+            #[inline(always)]
+            fn apply($x: $A) -> $R {
+                $body
+            }
+        }
+        $make(PhantomData::<Loop1<Op>>)
+    }};
+}
+/// A kernel from an expression of two elements.
+macro_rules! op2 {
+    ($make:ident($steps:expr, $isa:expr), $A:ty => $R:ty, |$x:ident, $y:ident| $body:expr) => {{
+        struct Op;
+        impl Op2 for Op {
+            type A = $A;
+            type R = $R;
+            #[inline(always)]
+            fn apply($x: $A, $y: $A) -> $R {
+                $body
+            }
+        }
+        $make::<Op>($steps, $isa)
+    }};
+}
+fn hot1<B: Body>(isa: Isa) -> impl Fn(PhantomData<B>) -> Kernel {
+    move |_| hot::<B>(isa)
+}
+fn cold1<B: Body>(_: PhantomData<B>) -> Kernel {
+    cold::<B>()
+}
+
+/// A function of one number, for types it is defined for.
+pub(super) fn unary(f: Function, dtype: DType, isa: Isa) -> Option<Kernel> {
+    macro_rules! floats {
+        ($T:ident; $($V:ident $g:expr),*) => { match f {
+            Function::Neg => op1!(hot1(isa), $T => $T, |x| -x),
+            Function::Abs => op1!(hot1(isa), $T => $T, |x| x.abs()),
+            Function::Floor => op1!(hot1(isa), $T => $T, |x| x.floor()),
+            Function::Ceil => op1!(hot1(isa), $T => $T, |x| x.ceil()),
+            Function::Trunc => op1!(hot1(isa), $T => $T, |x| x.trunc()),
+            Function::RoundEven => op1!(hot1(isa), $T => $T, |x| x.round_ties_even()),
+            Function::Sqrt => op1!(hot1(isa), $T => $T, |x| x.sqrt()),
+            $(Function::$V => op1!(hot1(isa), $T => $T, |x| $g(x)),)*
+            Function::Not => return None,
+        } };
+    }
+    macro_rules! ints {
+        ($($D:ident $T:ident),*) => { match (dtype, f) {
+            (DType::Bool, Function::Not) => op1!(hot1(isa), u8 => u8, |x| x ^ 1),
+            $((DType::$D, Function::Neg) => op1!(cold1, $T => $T, |x| x.wrapping_neg()),
+            (DType::$D, Function::Abs) => op1!(cold1, $T => $T, |x| x.magnitude()),
+            (DType::$D, Function::Sign) => op1!(cold1, $T => $T, |x| x.sign()),
+            (DType::$D, Function::Not) => op1!(cold1, $T => $T, |x| !x),)*
+            _ => return None,
+        } };
+    }
+    Some(match dtype {
+        DType::F32 => floats!(f32; Sign math::sign_f32, Exp math::exp_f32, Expm1 math::expm1_f32, Log math::log_f32,
+            Log1p math::log1p_f32, Sin math::sin_f32, Cos math::cos_f32, Tanh math::tanh_f32, Erf math::erf_f32),
+        DType::F64 => floats!(f64; Sign math::sign_f64, Exp math::exp_f64, Expm1 math::expm1_f64, Log math::log_f64,
+            Log1p math::log1p_f64, Sin math::sin_f64, Cos math::cos_f64, Tanh math::tanh_f64, Erf math::erf_f64),
+        _ => ints!(U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, U16 u16, U32 u32, U64 u64),
+    })
+}
+
+/// A function of two numbers, for types it is defined for.
+pub(super) fn binary(f: Arith, dtype: DType, steps: Steps2, isa: Isa) -> Option<Kernel> {
+    macro_rules! floats {
+        ($T:ident, $pow:ident, $atan2:ident, $max:ident, $min:ident, $rem:ident) => {
+            match f {
+                Arith::Add => op2!(hot2(steps, isa), $T => $T, |x, y| x + y),
+                Arith::Sub => op2!(hot2(steps, isa), $T => $T, |x, y| x - y),
+                Arith::Mul => op2!(hot2(steps, isa), $T => $T, |x, y| x * y),
+                Arith::Div => op2!(hot2(steps, isa), $T => $T, |x, y| x / y),
+                Arith::Max => op2!(hot2(steps, isa), $T => $T, |x, y| math::$max(x, y)),
+                Arith::Min => op2!(hot2(steps, isa), $T => $T, |x, y| math::$min(x, y)),
+                Arith::Pow => op2!(warm2(steps, isa), $T => $T, |x, y| math::$pow(x, y)),
+                Arith::Atan2 => op2!(warm2(steps, isa), $T => $T, |x, y| math::$atan2(x, y)),
+                Arith::Rem => op2!(cold2(steps, isa), $T => $T, |x, y| math::$rem(x, y)),
+                _ => return None,
+            }
+        };
+    }
+    macro_rules! ints {
+        ($T:ident, $make:ident) => {
+            match f {
+                Arith::Add => op2!($make(steps, isa), $T => $T, |x, y| x.wrapping_add(y)),
+                Arith::Sub => op2!($make(steps, isa), $T => $T, |x, y| x.wrapping_sub(y)),
+                Arith::Mul => op2!($make(steps, isa), $T => $T, |x, y| x.wrapping_mul(y)),
+                Arith::And => op2!($make(steps, isa), $T => $T, |x, y| x & y),
+                Arith::Or => op2!($make(steps, isa), $T => $T, |x, y| x | y),
+                Arith::Xor => op2!($make(steps, isa), $T => $T, |x, y| x ^ y),
+                Arith::Shl => op2!($make(steps, isa), $T => $T, |x, y| x.shift_left(y)),
+                Arith::Shr => op2!($make(steps, isa), $T => $T, |x, y| x.shift_right(y)),
+                Arith::Max => op2!(cold2(steps, isa), $T => $T, |x, y| x.max(y)),
+                Arith::Min => op2!(cold2(steps, isa), $T => $T, |x, y| x.min(y)),
+                Arith::Div => op2!(cold2(steps, isa), $T => $T, |x, y| x.quotient(y)),
+                Arith::Rem => op2!(cold2(steps, isa), $T => $T, |x, y| x.remainder(y)),
+                Arith::Pow => op2!(cold2(steps, isa), $T => $T, |x, y| x.power(y)),
+                Arith::Atan2 => return None,
+            }
+        };
+    }
+    Some(match dtype {
+        DType::F32 => floats!(f32, pow_f32, atan2_f32, max_f32, min_f32, rem_f32),
+        DType::F64 => floats!(f64, pow_f64, atan2_f64, max_f64, min_f64, rem_f64),
+        DType::I64 => ints!(i64, hot2),
+        DType::U32 => ints!(u32, hot2),
+        DType::Bool => match f {
+            Arith::And | Arith::Min => op2!(hot2(steps, isa), u8 => u8, |x, y| x & y),
+            Arith::Or | Arith::Max => op2!(hot2(steps, isa), u8 => u8, |x, y| x | y),
+            Arith::Xor => op2!(hot2(steps, isa), u8 => u8, |x, y| x ^ y),
+            _ => return None,
+        },
+        DType::U8 => ints!(u8, cold2),
+        DType::I8 => ints!(i8, cold2),
+        DType::I16 => ints!(i16, cold2),
+        DType::I32 => ints!(i32, cold2),
+        DType::U16 => ints!(u16, cold2),
+        DType::U64 => ints!(u64, cold2),
+        _ => return None,
+    })
+}
+
+/// A comparison.
+pub(super) fn compare(f: Comparison, dtype: DType, steps: Steps2, isa: Isa) -> Option<Kernel> {
+    macro_rules! on {
+        ($T:ident, $make:ident) => {
+            match f {
+                Comparison::Eq => op2!($make(steps, isa), $T => u8, |x, y| (x == y) as u8),
+                Comparison::Lt => op2!($make(steps, isa), $T => u8, |x, y| (x < y) as u8),
+                Comparison::Le => op2!($make(steps, isa), $T => u8, |x, y| (x <= y) as u8),
+            }
+        };
+    }
+    Some(match dtype {
+        DType::F32 => on!(f32, hot2),
+        DType::I64 => on!(i64, hot2),
+        DType::U32 => on!(u32, hot2),
+        DType::F64 => on!(f64, cold2),
+        DType::Bool | DType::U8 => on!(u8, cold2),
+        DType::I8 => on!(i8, cold2),
+        DType::I16 => on!(i16, cold2),
+        DType::I32 => on!(i32, cold2),
+        DType::U16 => on!(u16, cold2),
+        DType::U64 => on!(u64, cold2),
+        _ => return None,
+    })
+}
+
+/// `a * b + c`; `B`, `C`: has that operand an element for every column? `a` always has.
+struct FmaLoop<T, const B: bool, const C: bool>(PhantomData<T>);
+macro_rules! fma_loop { ($($T:ident)*) => { $(
+    impl<const B: bool, const C: bool> Body for FmaLoop<$T, B, C> {
+        #[inline(always)]
+        unsafe fn run(x: &Args<'_>) {
+            for r in 0..x.rows {
+                // SAFETY: the kernel's contract.
+                unsafe {
+                    let (d, a) = (row_out::<$T>(x, r), row_of::<$T>(x, 0, r));
+                    match (B, C) {
+                        (true, true) => map3(d, a, row_of::<$T>(x, 1, r), row_of::<$T>(x, 2, r), |a, b, c| a.mul_add(b, c)),
+                        (true, false) => {
+                            let c = splat_of::<$T>(x, 2, r);
+                            map2(d, a, row_of::<$T>(x, 1, r), |a, b| a.mul_add(b, c))
+                        }
+                        (false, true) => {
+                            let b = splat_of::<$T>(x, 1, r);
+                            map2(d, a, row_of::<$T>(x, 2, r), |a, c| a.mul_add(b, c))
+                        }
+                        (false, false) => {
+                            let (b, c) = (splat_of::<$T>(x, 1, r), splat_of::<$T>(x, 2, r));
+                            map1(d, a, |a| a.mul_add(b, c))
+                        }
+                    }
+                }
+            }
+        }
+    }
+)* } }
+fma_loop!(f32 f64);
+
+/// `a * b + c`, rounded once. The first operand has an element for every column.
+pub(super) fn fma(dtype: DType, steps: [usize; 3], isa: Isa) -> Option<Kernel> {
+    macro_rules! on {
+        ($T:ident) => {
+            match [steps[1], steps[2]] {
+                [1, 1] => hot::<FmaLoop<$T, true, true>>(isa),
+                [1, _] => hot::<FmaLoop<$T, true, false>>(isa),
+                [_, 1] => hot::<FmaLoop<$T, false, true>>(isa),
+                _ => hot::<FmaLoop<$T, false, false>>(isa),
+            }
+        };
+    }
+    match dtype {
+        DType::F32 => Some(on!(f32)),
+        DType::F64 => Some(on!(f64)),
+        _ => None,
+    }
+}
+
+/// `if c { a } else { b }`; `A`, `B`: has that operand an element for every column? `c` always has.
+struct SelectLoop<T, const A: bool, const B: bool>(PhantomData<T>);
+impl<T: Copy, const A: bool, const B: bool> Body for SelectLoop<T, A, B> {
+    #[inline(always)]
+    unsafe fn run(x: &Args<'_>) {
+        for r in 0..x.rows {
+            // SAFETY: the kernel's contract.
+            unsafe {
+                let (d, c) = (row_out::<T>(x, r), row_of::<u8>(x, 0, r));
+                match (A, B) {
+                    (true, true) => {
+                        map3(d, c, row_of::<T>(x, 1, r), row_of::<T>(x, 2, r), |c, a, b| if c != 0 { a } else { b })
+                    }
+                    (true, false) => {
+                        let b = splat_of::<T>(x, 2, r);
+                        map2(d, c, row_of::<T>(x, 1, r), |c, a| if c != 0 { a } else { b })
+                    }
+                    (false, true) => {
+                        let a = splat_of::<T>(x, 1, r);
+                        map2(d, c, row_of::<T>(x, 2, r), |c, b| if c != 0 { a } else { b })
+                    }
+                    (false, false) => {
+                        let (a, b) = (splat_of::<T>(x, 1, r), splat_of::<T>(x, 2, r));
+                        map1(d, c, |c| if c != 0 { a } else { b })
+                    }
+                }
+            }
+        }
+    }
+}
+/// Select among elements of `size` bytes. The condition has an element for every column.
+pub(super) fn select(size: usize, steps: [usize; 3], isa: Isa) -> Option<Kernel> {
+    macro_rules! on {
+        ($T:ident) => {
+            match [steps[1], steps[2]] {
+                [1, 1] => hot::<SelectLoop<$T, true, true>>(isa),
+                [1, _] => hot::<SelectLoop<$T, true, false>>(isa),
+                [_, 1] => hot::<SelectLoop<$T, false, true>>(isa),
+                _ => hot::<SelectLoop<$T, false, false>>(isa),
+            }
+        };
+    }
+    Some(match size {
+        1 => on!(u8),
+        2 => on!(u16),
+        4 => on!(u32),
+        8 => on!(u64),
+        _ => return None,
+    })
+}
+
+/// Conversion, by way of [`Number`].
+pub(super) fn cast(from: DType, to: DType, isa: Isa) -> Option<Kernel> {
+    use crate::number::{BFloat, Half, Truth};
+    macro_rules! to {
+        ($make:expr, $A:ident; $($D:ident $R:ident),*) => { match to {
+            $(DType::$D => op1!($make, $A => $R, |x| <$R as Number>::from_number(x)),)*
+            _ => return None,
+        } };
+    }
+    macro_rules! all {
+        ($make:expr, $A:ident) => {
+            to!($make, $A; Bool Truth, U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, U16 u16, U32 u32, U64 u64, F16 Half,
+                BF16 BFloat, F32 f32, F64 f64)
+        };
+    }
+    // Pairs of training in every instruction set, the others once.
+    Some(match (from, to) {
+        (DType::F32, DType::F64 | DType::F16 | DType::BF16 | DType::I32 | DType::I64) => {
+            to!(hot1(isa), f32; F64 f64, F16 Half, BF16 BFloat, I32 i32, I64 i64)
+        }
+        (DType::Bool, DType::F32) => to!(hot1(isa), Truth; F32 f32),
+        (DType::I64, DType::F32) => to!(hot1(isa), i64; F32 f32),
+        (DType::I32, DType::F32) => to!(hot1(isa), i32; F32 f32),
+        (DType::U32, DType::F32) => to!(hot1(isa), u32; F32 f32),
+        (DType::U8, DType::F32) => to!(hot1(isa), u8; F32 f32),
+        (DType::F16, DType::F32) => to!(hot1(isa), Half; F32 f32),
+        (DType::BF16, DType::F32) => to!(hot1(isa), BFloat; F32 f32),
+        (DType::F64, DType::F32) => to!(hot1(isa), f64; F32 f32),
+        (DType::Bool, _) => all!(cold1, Truth),
+        (DType::U8, _) => all!(cold1, u8),
+        (DType::I8, _) => all!(cold1, i8),
+        (DType::I16, _) => all!(cold1, i16),
+        (DType::I32, _) => all!(cold1, i32),
+        (DType::I64, _) => all!(cold1, i64),
+        (DType::U16, _) => all!(cold1, u16),
+        (DType::U32, _) => all!(cold1, u32),
+        (DType::U64, _) => all!(cold1, u64),
+        (DType::F16, _) => all!(cold1, Half),
+        (DType::BF16, _) => all!(cold1, BFloat),
+        (DType::F32, _) => all!(cold1, f32),
+        (DType::F64, _) => all!(cold1, f64),
+        _ => return None,
+    })
+}
+
+/// Key and ordinal serve the row when `ONE`, else every operand has an element for every column.
+struct RandomLoop<const ONE: bool>;
+impl<const ONE: bool> Body for RandomLoop<ONE> {
+    #[inline(always)]
+    unsafe fn run(x: &Args<'_>) {
+        for r in 0..x.rows {
+            // SAFETY: the kernel's contract.
+            unsafe {
+                let (d, index) = (row_out::<u32>(x, r), row_of::<i64>(x, 2, r));
+                if ONE {
+                    let (key, ordinal) = (splat_of::<i64>(x, 0, r), splat_of::<i64>(x, 1, r));
+                    map1(d, index, |index| random_u32(key, ordinal, index));
+                } else {
+                    map3(d, row_of::<i64>(x, 0, r), row_of::<i64>(x, 1, r), index, random_u32);
+                }
+            }
+        }
+    }
+}
+/// Random words; the steps are `[0, 0, 1]` or `[1, 1, 1]`.
+pub(super) fn random(steps: [usize; 3], isa: Isa) -> Kernel {
+    match steps {
+        [0, 0, 1] => hot::<RandomLoop<true>>(isa),
+        _ => hot::<RandomLoop<false>>(isa),
+    }
+}
+
+/// Positions along the columns, or along the rows laid out as columns.
+struct IotaLoop<const ROWS: bool>;
+impl<const ROWS: bool> Body for IotaLoop<ROWS> {
+    #[inline(always)]
+    unsafe fn run(x: &Args<'_>) {
+        let first = if ROWS { x.row0 } else { x.col0 };
+        // SAFETY: the kernel's contract.
+        let d = unsafe { row_out::<i64>(x, 0) };
+        d.iter_mut().zip(first..).for_each(|(d, i)| *d = i);
+    }
+}
+/// Positions along the row axis or the column axis.
+pub(super) fn iota(along_rows: bool) -> Kernel {
+    if along_rows { cold::<IotaLoop<true>>() } else { cold::<IotaLoop<false>>() }
+}

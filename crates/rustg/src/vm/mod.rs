@@ -1,0 +1,11 @@
+//! The tile VM: runs tile programs on the CPU, a tile at a time, every inner loop a vectorized kernel.
+mod args;
+mod bind;
+mod maps;
+mod moves;
+mod reduce;
+mod run;
+mod space;
+
+pub use run::Scratch;
+pub(crate) use run::{Bindings, check_supported};

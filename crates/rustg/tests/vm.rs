@@ -1,0 +1,345 @@
+//! The tile VM against the plain meaning of nests: same bits for any sizes, instruction set and split of the work.
+#![allow(unsafe_code, reason = "runs kernels on raw pointers")]
+
+mod reference;
+
+use rtx_core::{Arith, Comparison, DType, Extremum, Fold, Function};
+use rustg::{
+    Axis, AxisId, BufferDecl, BufferId, Id, Indexed, Instr, Isa, Nest, Scratch, Size, Store, TileProg, View, schedule,
+};
+use std::cell::RefCell;
+
+/// Packs elements into bytes, aligned.
+fn pack(t: DType, elements: &[u64]) -> Vec<u64> {
+    let mut words = vec![0u64; (elements.len() * t.size()).div_ceil(8).max(1)];
+    for (i, x) in elements.iter().enumerate() {
+        let bytes = &x.to_le_bytes()[..t.size()];
+        let at = i * t.size();
+        words[at / 8] |= bytes.iter().rev().fold(0, |w, &b| w << 8 | b as u64) << (8 * (at % 8));
+    }
+    words
+}
+fn unpack(t: DType, words: &[u64], n: usize) -> Vec<u64> {
+    let mask = if t.size() == 8 { u64::MAX } else { (1 << (8 * t.size())) - 1 };
+    (0..n).map(|i| words[i * t.size() / 8] >> (8 * (i * t.size() % 8)) & mask).collect()
+}
+fn canonical(t: DType, x: u64) -> u64 {
+    match t {
+        DType::F32 if f32::from_bits(x as u32).is_nan() => 0x7fc0_0000,
+        DType::F64 if f64::from_bits(x).is_nan() => 0x7ff8 << 48,
+        _ => x,
+    }
+}
+
+/// How the work is cut.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    Whole,
+    Backwards,
+    Boxes,
+}
+
+fn run(
+    prog: &TileProg,
+    memory: &reference::Memory,
+    sizes: &[i64],
+    isa: Isa,
+    cut: Cut,
+) -> (reference::Memory, Vec<(i64, i64)>) {
+    let nest = prog.nest();
+    let mut packed: Vec<Vec<u64>> = nest.buffers.iter().zip(memory).map(|(b, m)| pack(b.dtype, m)).collect();
+    let pointers: Vec<*mut u8> = packed.iter_mut().map(|p| p.as_mut_ptr() as *mut u8).collect();
+    let reports = RefCell::new(vec![]);
+    let report = |i: i64, b: i64| reports.borrow_mut().push((i, b));
+    let mut scratch = Scratch::new();
+    let work = prog.work(sizes);
+    // SAFETY: the tests make buffers as large as their views ask.
+    unsafe {
+        match cut {
+            Cut::Whole => prog.run(&pointers, sizes, 0..work, isa, &mut scratch, &report),
+            Cut::Backwards => {
+                for item in (0..work).rev() {
+                    prog.run(&pointers, sizes, item..item + 1, isa, &mut scratch, &report);
+                }
+            }
+            Cut::Boxes => {
+                for (lo, hi) in boxes(nest, sizes) {
+                    prog.run_box(&pointers, sizes, &lo, &hi, isa, &mut scratch, &report);
+                }
+            }
+        }
+    }
+    let out = nest.buffers.iter().zip(&packed).zip(memory).map(|((b, p), m)| unpack(b.dtype, p, m.len())).collect();
+    (out, reports.into_inner())
+}
+/// Every parallel axis cut in about three.
+fn boxes(nest: &Nest, sizes: &[i64]) -> Vec<(Vec<i64>, Vec<i64>)> {
+    let mut all = vec![(vec![], vec![])];
+    for axis in nest.axes.iter().filter(|a| !a.walk) {
+        let n = match axis.extent {
+            Size::Const(n) => n,
+            Size::Arg(i) => sizes[i as usize],
+        };
+        let step = n / 3 + 1;
+        let cuts: Vec<(i64, i64)> = (0..n).step_by(step as usize).map(|l| (l, (l + step).min(n))).collect();
+        all = all
+            .iter()
+            .flat_map(|(lo, hi): &(Vec<i64>, Vec<i64>)| {
+                cuts.iter().map(|&(l, h)| ([lo.clone(), vec![l]].concat(), [hi.clone(), vec![h]].concat()))
+            })
+            .collect();
+    }
+    all
+}
+
+fn check(nest: &Nest, memory: &reference::Memory, sizes: &[i64]) {
+    let prog = schedule(nest).unwrap_or_else(|e| panic!("{e}\n{}", nest.print()));
+    let text = prog.print();
+    let prog = TileProg::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!(prog.print(), text);
+    assert_eq!(Nest::parse(&nest.print()).unwrap(), *nest);
+    let mut want = memory.clone();
+    let mut want_reports = reference::run(nest, &mut want, sizes);
+    want_reports.sort();
+    want_reports.dedup();
+    for isa in Isa::available() {
+        for cut in [Cut::Whole, Cut::Backwards, Cut::Boxes] {
+            let (got, mut reports) = run(&prog, memory, sizes, isa, cut);
+            reports.sort();
+            reports.dedup();
+            for (b, (got, want)) in got.iter().zip(&want).enumerate() {
+                let t = nest.buffers[b].dtype;
+                for (i, (&g, &w)) in got.iter().zip(want).enumerate() {
+                    assert_eq!(
+                        format!("{:#x}", canonical(t, g)),
+                        format!("{:#x}", canonical(t, w)),
+                        "b{b}[{i}] on {} cut {cut:?}, sizes {sizes:?}\n{text}",
+                        isa.name()
+                    );
+                }
+            }
+            assert!(reports.iter().all(|r| want_reports.contains(r)), "{reports:?} for {want_reports:?}\n{text}");
+        }
+    }
+}
+
+/// splitmix64.
+struct Random(u64);
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+    fn of<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())]
+    }
+    fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+}
+
+fn element(t: DType, r: &mut Random) -> u64 {
+    let x = (r.next() >> 11) as f64 / (1u64 << 53) as f64 * 8.0 - 4.0;
+    match t {
+        DType::Bool => r.next() & 1,
+        DType::U8 => r.next() & 0xff,
+        DType::F32 => {
+            let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1e-42, 3e38];
+            (if r.chance(1) { r.of(&special) } else { x as f32 }).to_bits() as u64
+        }
+        DType::F64 => x.to_bits(),
+        DType::I32 => (if r.chance(20) { r.next() as i32 } else { x as i32 }) as u32 as u64,
+        DType::U32 => (if r.chance(20) { r.next() as u32 } else { x.abs() as u32 }) as u64,
+        _ => (if r.chance(10) { r.next() as i64 } else { x as i64 }) as u64,
+    }
+}
+fn elements(t: DType, n: usize, r: &mut Random) -> Vec<u64> {
+    (0..n).map(|_| element(t, r)).collect()
+}
+
+/// A nest being made up, with the sizes and memory of its launch.
+struct Maker {
+    nest: Nest,
+    sizes: Vec<i64>,
+    memory: reference::Memory,
+    r: Random,
+    extents: Vec<i64>,
+}
+const TYPES: [DType; 7] = [DType::F32, DType::F64, DType::I64, DType::U32, DType::I32, DType::Bool, DType::U8];
+
+impl Maker {
+    fn size(&mut self, n: i64) -> Size {
+        if self.r.chance(50) && n != 0 {
+            return Size::Const(n);
+        }
+        self.sizes.push(n);
+        self.nest.size_arg()
+    }
+    /// A fresh buffer and a view of it over some of the axes: in some order, with gaps or backwards.
+    fn view(&mut self, t: DType, axes: &[usize], written: bool) -> View {
+        let mut order = axes.to_vec();
+        if self.r.chance(30) {
+            let k = self.r.below(order.len().max(1));
+            order.rotate_left(k);
+        }
+        let mut span = if self.r.chance(15) { 2 } else { 1 };
+        let mut offset = self.r.below(3) as i64;
+        let mut strides = vec![];
+        for &axis in order.iter().rev() {
+            let n = self.extents[axis].max(1);
+            let stride = if self.r.chance(8) && !written { -span } else { span };
+            if stride < 0 {
+                offset += span * (n - 1);
+            }
+            strides.push((axis, stride));
+            span *= n + if self.r.chance(10) { 3 } else { 0 };
+        }
+        let room = (span + offset + 4) as usize;
+        strides.sort();
+        let strides = strides.into_iter().map(|(a, s)| (AxisId(a as u32), self.size(s))).collect();
+        let buffer = BufferId(self.nest.buffers.len() as u32);
+        self.nest.buffers.push(BufferDecl { dtype: t, written });
+        let data = elements(t, room, &mut self.r);
+        self.memory.push(data);
+        View { buffer, strides, offset: self.size(offset), indexed: vec![] }
+    }
+    fn some_axes(&mut self, percent: usize) -> Vec<usize> {
+        (0..self.extents.len()).filter(|_| self.r.chance(percent)).collect()
+    }
+    fn pick(&mut self, t: DType) -> Option<Id> {
+        let types = self.nest.dtypes();
+        let found: Vec<u32> = (0..types.len() as u32).filter(|&i| types[i as usize] == t).collect();
+        if found.is_empty() { None } else { Some(Id(self.r.of(&found))) }
+    }
+    fn load(&mut self, t: DType) -> Id {
+        let percent = self.r.of(&[100, 100, 60, 30]);
+        let axes = self.some_axes(percent);
+        let mut view = self.view(t, &axes, false);
+        if self.r.chance(15)
+            && let Some(index) = self.pick(DType::I64)
+        {
+            let (bound, stride) = (self.r.below(5) as i64, self.r.of(&[1, 3]));
+            let room = self.memory[view.buffer.index()].len() + 20;
+            self.memory[view.buffer.index()] = elements(t, room, &mut self.r);
+            view.indexed.push(Indexed {
+                index,
+                stride: self.size(stride),
+                bound: self.size(bound),
+                checked: self.r.chance(50),
+            });
+        }
+        self.nest.push(Instr::Load(view))
+    }
+    fn step(&mut self) {
+        let t = self.r.of(&TYPES);
+        let t = if self.r.chance(50) { DType::F32 } else { t };
+        let (Some(a), Some(b), Some(c)) = (self.pick(t), self.pick(t), self.pick(t)) else {
+            self.load(t);
+            return;
+        };
+        let float = t.is_float();
+        let instr = match self.r.below(14) {
+            0 | 1 => {
+                self.load(t);
+                return;
+            }
+            2 => Instr::Const { dtype: t, bits: element(t, &mut self.r) },
+            3 if !self.extents.is_empty() => Instr::Iota(AxisId(self.r.below(self.extents.len()) as u32)),
+            4 => {
+                let all: Vec<Function> = Function::ALL
+                    .iter()
+                    .copied()
+                    .filter(|f| match f {
+                        Function::Not => !float,
+                        Function::Neg | Function::Abs | Function::Sign => t != DType::Bool,
+                        _ => float,
+                    })
+                    .collect();
+                Instr::Unary(self.r.of(&all), a)
+            }
+            5..=7 => {
+                use Arith::*;
+                let all: &[Arith] = match t {
+                    DType::Bool => &[And, Or, Xor, Max, Min],
+                    _ if float => &[Add, Sub, Mul, Div, Rem, Pow, Atan2, Max, Min, Add, Sub, Mul],
+                    _ => &[Add, Sub, Mul, Div, Rem, Pow, Max, Min, And, Or, Xor, Shl, Shr],
+                };
+                Instr::Binary(self.r.of(all), a, b)
+            }
+            8 => Instr::Compare(self.r.of(Comparison::ALL), a, b),
+            9 => match self.pick(DType::Bool) {
+                Some(c) => Instr::Select(c, a, b),
+                None => return,
+            },
+            10 if float => Instr::Fma(a, b, c),
+            11 => Instr::Cast(self.r.of(&TYPES), a),
+            12 if self.nest.walk().is_some() => match t {
+                DType::Bool => Instr::Reduce(self.r.of(&[Fold::Max, Fold::Min]), a),
+                _ if self.r.chance(20) => Instr::ArgReduce(self.r.of(&[Extremum::Max, Extremum::Min]), a),
+                _ => Instr::Reduce(self.r.of(Fold::ALL), a),
+            },
+            13 => {
+                let ids = [self.pick(DType::I64), self.pick(DType::I64), self.pick(DType::I64)];
+                let [Some(key), Some(ordinal), Some(index)] = ids else { return };
+                Instr::Random { key, ordinal, index }
+            }
+            _ => return,
+        };
+        self.nest.push(instr);
+    }
+    fn store(&mut self, value: Id) {
+        let mut axes: Vec<usize> = self.nest.axes_of(value).into_iter().map(|a| a.index()).collect();
+        if self.r.chance(50) {
+            axes = (0..self.extents.len()).filter(|&a| axes.contains(&a) || !self.nest.axes[a].walk).collect();
+        }
+        let t = self.nest.dtype(value);
+        let view = self.view(t, &axes, true);
+        self.nest.stores.push(Store { view, value });
+    }
+}
+
+fn made_up(seed: u64) -> (Nest, reference::Memory, Vec<i64>) {
+    let mut m = Maker { nest: Nest::default(), sizes: vec![], memory: vec![], r: Random(seed), extents: vec![] };
+    let (rank, walk) = (m.r.below(4), m.r.chance(60));
+    let mut budget = 6000i64;
+    for i in 0..rank + walk as usize {
+        let walk = i == rank;
+        let n = if walk {
+            m.r.of(&[0, 1, 2, 7, 16, 17, 40, 300, 1030, 4097])
+        } else {
+            m.r.of(&[1, 1, 2, 3, 5, 8, 16, 19, 70, 300, 2500])
+        };
+        let n = if m.r.chance(2) { 0 } else { n.min(budget.max(1)) };
+        budget /= n.max(1);
+        let extent = m.size(n);
+        m.extents.push(n);
+        m.nest.axes.push(Axis { extent, walk });
+    }
+    m.load(DType::F32);
+    let steps = 4 + m.r.below(16);
+    (0..steps).for_each(|_| m.step());
+    for _ in 0..1 + m.r.below(3) {
+        let n = m.nest.instrs.len();
+        let at = n - 1 - m.r.below(n.min(6));
+        m.store(Id(at as u32));
+    }
+    (m.nest, m.memory, m.sizes)
+}
+
+#[test]
+fn random_nests_have_the_same_bits_everywhere() {
+    for seed in 0..150 {
+        let (nest, memory, sizes) = made_up(seed);
+        let told = std::panic::catch_unwind(|| check(&nest, &memory, &sizes));
+        if let Err(e) = told {
+            eprintln!("seed {seed}");
+            std::panic::resume_unwind(e);
+        }
+    }
+}
