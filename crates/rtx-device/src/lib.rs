@@ -19,7 +19,7 @@ struct Cpu {
 
 static CPU: LazyLock<Cpu> = LazyLock::new(|| {
     let driver = Arc::new(CpuDevice::new(rtx_kernel_cpu::natives()));
-    let executor = Executor::new(driver.clone(), Arc::new(Compiler::new(Vec::new())));
+    let executor = Executor::new(driver.clone(), Arc::new(Compiler::new(rtx_kernel_cpu::claims())));
     Cpu { driver, executor }
 });
 
