@@ -123,7 +123,7 @@ fn share_buffer(nest: &mut Nest, read: BufferId, written: BufferId) {
 
 /// The kernel's number; its text is made once.
 fn kernel_of(plan: &mut Plan, known: &mut HashMap<String, u32>, work: &Work, launch: &Launch) -> Result<u32> {
-    let tile = launch.nest.as_ref().map(|n| tile_text(n)).transpose()?;
+    let tile = launch.nest.as_ref().map(tile_text).transpose()?;
     let (lang, text) = match (&launch.native, tile) {
         (Some(native), Some(tile)) => (Lang::Native, format!("{native}\n{tile}")),
         (Some(native), None) => (Lang::Native, native.clone()),
@@ -141,9 +141,8 @@ fn kernel_of(plan: &mut Plan, known: &mut HashMap<String, u32>, work: &Work, lau
 
 /// A nest as the text that the device is given.
 fn tile_text(nest: &Nest) -> Result<String> {
-    nest.verify()
-        .map_err(|e| Error::new(Kind::Internal, format!("compile: a nest does not verify: {e}\n{}", nest.print())))?;
-    Ok(nest.print())
+    let wrong = |e| Error::new(Kind::Unsupported, format!("compile: no tile program: {e}")).hint(nest.print());
+    Ok(rustg::schedule(nest).map_err(wrong)?.print())
 }
 
 /// The ops of a launch, for traces.

@@ -7,7 +7,7 @@ use crate::index::{
     Dynamic, Group, Ix, Map, Start, State, is_empty, sliced, static_start, through_expand, through_permute,
 };
 use crate::simplify::known_product;
-use crate::views::{Strided, common_stride, is_dense_input, resolve};
+use crate::views::{Strided, common_stride, is_dense_input, resolve, stored};
 use crate::work::Work;
 use rtx_core::{Arith, Dim, Function, Result, Shape};
 use rtx_ir::{NodeId, Op, Prim, ValueId};
@@ -465,8 +465,12 @@ impl Fuser<'_> {
     fn native_operand(&self, g: &Grouped) -> Strided {
         let shape = self.shape(g.value);
         let fits = |s: &Strided| g.groups.iter().all(|axes| common_stride(shape, axes, &s.strides).is_some());
-        let ways = resolve(self.work, g.value);
-        ways.into_iter().find(fits).expect("a dense value has one stride in every group")
+        let mut ways = resolve(self.work, g.value);
+        match ways.iter().position(fits) {
+            Some(i) => ways.swap_remove(i),
+            // An input that lies unevenly: it is copied when the kernel is lowered.
+            None => stored(self.work, g.value),
+        }
     }
 
     /// A group that can run while the native kernel's output is hot: it asks for each element of the output once,
@@ -481,6 +485,7 @@ impl Fuser<'_> {
                 && self.fit(*u, points[0]) == Fit::Exact
                 && !self.updates_state(*u)
                 && self.may_host(*u, o)
+                && self.stores_evenly(unit, &anchored(&unit.group, points[0], grouped))
         })?;
         let (u, p) = (found.0, found.1[0]);
         let group = &mut self.units[u as usize].group;
@@ -492,6 +497,14 @@ impl Fuser<'_> {
         }
         group.parallel = order;
         Some((u, p))
+    }
+
+    /// Do all results of the unit step evenly through each of these lists of atoms?
+    fn stores_evenly(&self, unit: &Unit, classes: &[Vec<u32>]) -> bool {
+        unit.writes.iter().all(|w| {
+            let map = &unit.group.points[w.target as usize].map;
+            classes.iter().all(|c| walks_evenly(&unit.group, map, &w.shape, Some(c)))
+        })
     }
 
     /// Does the unit overwrite state in place, if all goes well? Such units come last and stay alike, so that they merge.
@@ -592,8 +605,13 @@ impl Fuser<'_> {
     /// May a stored value be stored from a group's rows?
     fn may_store(&self, u: u32, p: u32, v: ValueId) -> bool {
         let unit = &self.units[u as usize];
-        unit.writes.len() + unit.group.open < MOST_BUFFERS
-            && walks_evenly(&unit.group, &unit.group.points[p as usize].map, self.shape(v), unit.group.walk.as_deref())
+        let (group, map) = (&unit.group, &unit.group.points[p as usize].map);
+        let classes = match (unit.native, unit.anchor) {
+            (Some(id), Some(at)) => anchored(group, at, &self.work.claims[&id].claimed.outputs[0]),
+            _ => group.walk.iter().cloned().collect(),
+        };
+        unit.writes.len() + group.open < MOST_BUFFERS
+            && classes.iter().all(|c| walks_evenly(group, map, self.shape(v), Some(c)))
     }
 
     fn is_reduction(&self, id: NodeId) -> bool {
@@ -789,6 +807,13 @@ enum Walk {
     Existing,
     /// The group's parallel atoms from this position on.
     Tail(usize),
+}
+
+/// The atoms of each axis of an epilogue, whose point `at` is the native kernel's first output.
+pub(crate) fn anchored(group: &Group, at: u32, output: &Grouped) -> Vec<Vec<u32>> {
+    let map = &group.points[at as usize].map;
+    let atoms = |axes: &SmallVec<[usize; 4]>| axes.iter().flat_map(|&x| map[x].terms.iter().map(|t| t.0)).collect();
+    output.groups.iter().map(atoms).collect()
 }
 
 fn shift(ix: &mut Ix, by: i64) {

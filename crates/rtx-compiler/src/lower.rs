@@ -2,7 +2,7 @@
 //!
 //! Neighbouring atoms that every address walks evenly become one axis. Sizes and strides are arguments, so that a
 //! kernel's text does not depend on them (contract S0); only the strides 0 (a missing axis) and 1 are written.
-use crate::fuse::Unit;
+use crate::fuse::{Unit, Write, anchored};
 use crate::index::{Group, Ix, Map, State, dense_strides, is_empty};
 use crate::views::{Strided, common_stride, stored};
 use crate::work::Work;
@@ -91,12 +91,19 @@ pub(crate) fn lower(work: &Work, units: &[Unit]) -> Result<Lowered> {
             out.aliases.push(alias);
             continue;
         }
-        let empty = |w: &crate::fuse::Write| is_empty_write(&unit.group, w);
-        if unit.native.is_none() && unit.writes.iter().all(empty) {
+        let writes: Vec<&Write> = unit.writes.iter().filter(|w| !stores_nothing(&unit.group, w)).collect();
+        if unit.native.is_none() && writes.is_empty() {
             continue;
         }
-        let main = UnitLowerer { work, unit, protos: vec![], memo: vec![None; unit.group.points.len()], out: &mut out }
-            .run()?;
+        let main = UnitLowerer {
+            work,
+            unit,
+            writes,
+            protos: vec![],
+            memo: vec![None; unit.group.points.len()],
+            out: &mut out,
+        }
+        .run()?;
         of_unit[i] = Some(out.launches.len());
         out.launches.push(main);
     }
@@ -136,10 +143,10 @@ impl Lowered {
     }
 }
 
-/// Nothing to store: some parallel axis has no points.
-fn is_empty_write(group: &Group, _: &crate::fuse::Write) -> bool {
-    group.parallel.iter().any(|&a| group.atoms[a as usize].extent.known() == Some(0))
-        || group.walk.is_none() && group.atoms.iter().any(|a| a.extent.known() == Some(0))
+/// Is there no element to store?
+fn stores_nothing(group: &Group, w: &Write) -> bool {
+    let nothing = |a: &u32| group.atoms[*a as usize].extent.known() == Some(0);
+    is_empty(&w.shape) || group.parallel.iter().any(nothing)
 }
 
 /// An address or a position: `offset + Σ stride · atom + computed parts`.
@@ -204,6 +211,7 @@ struct Result_ {
 struct UnitLowerer<'a> {
     work: &'a Work,
     unit: &'a Unit,
+    writes: Vec<&'a Write>,
     protos: Vec<Proto>,
     memo: Vec<Option<u32>>,
     out: &'a mut Lowered,
@@ -211,14 +219,14 @@ struct UnitLowerer<'a> {
 
 impl UnitLowerer<'_> {
     fn run(mut self) -> Result<Launch> {
-        let native = self.unit.native.map(|id| self.lower_native(id));
-        if self.unit.writes.is_empty() {
+        let native = self.unit.native.map(|id| self.lower_native(id)).transpose()?;
+        if self.writes.is_empty() {
             return native.ok_or_else(|| Error::new(Kind::Internal, "compile: a unit with nothing to do"));
         }
         let unit = self.unit;
         let anchor = unit.anchor.map(|p| self.emit(p)).transpose()?;
         let mut results = vec![];
-        for w in &unit.writes {
+        for w in std::mem::take(&mut self.writes) {
             let value = self.emit(w.point)?;
             let target = &unit.group.points[w.target as usize];
             let form = self.form(&target.map, &dense_strides(&w.shape))?;
@@ -375,20 +383,11 @@ impl UnitLowerer<'_> {
         // A walk that no reduction came to use is parallel.
         let (walk, unused) = if reduces { (group.walk.clone(), None) } else { (None, group.walk.as_ref()) };
         if let (Some(id), Some(p)) = (self.unit.native, self.unit.anchor) {
-            let map = &group.points[p as usize].map;
-            let atoms =
-                |axes: &SmallVec<[usize; 4]>| axes.iter().flat_map(|&x| map[x].terms.iter().map(|t| t.0)).collect();
-            return (self.work.claims[&id].claimed.outputs[0].groups.iter().map(atoms).collect(), None);
+            return (anchored(group, p, &self.work.claims[&id].claimed.outputs[0]), None);
         }
         let forms: Vec<&Form> = self.protos.iter().filter_map(form_of).chain(results.iter().map(|r| &r.form)).collect();
-        let mut parallel: Vec<Vec<u32>> = vec![];
-        for &a in group.parallel.iter().chain(unused.into_iter().flatten()) {
-            match parallel.last_mut() {
-                Some(class) if forms.iter().all(|f| f.is_even(group, &[class[class.len() - 1], a])) => class.push(a),
-                _ => parallel.push(vec![a]),
-            }
-        }
-        (parallel, walk)
+        let atoms = group.parallel.iter().chain(unused.into_iter().flatten());
+        (merge_even(group, atoms, &forms), walk)
     }
 
     /// Loads that cannot be walked as the axes are get a dense copy that can.
@@ -402,13 +401,18 @@ impl UnitLowerer<'_> {
             }
             let atoms: Vec<u32> = classes.iter().filter(|c| form.varies(c)).flat_map(|c| c.iter().copied()).collect();
             let shape: Shape = atoms.iter().map(|&a| group.atoms[a as usize].extent).collect();
+            if is_empty(&shape) {
+                // Nothing is asked for: the walk is empty.
+                self.protos[i] = Proto::Plain(Instr::Const { dtype, bits: 0 });
+                continue;
+            }
             let mut dense = Form::default();
             atoms.iter().zip(dense_strides(&shape)).for_each(|(&a, s)| dense.add(a, s));
             let temp = Mem::Temp(self.out.temps.len() as u32);
             self.out.temps.push(Temp { dtype, numel: shape.numel() });
             let copy = [Result_ { value: i as u32, mem: temp, dtype, form: dense.clone() }];
-            let alone: Vec<Vec<u32>> = atoms.iter().map(|&a| vec![a]).collect();
-            let mut launch = Emitter::new(group, &self.protos).run(&alone, None, &copy, None)?;
+            let axes = merge_even(group, &atoms, &[&form, &dense]);
+            let mut launch = Emitter::new(group, &self.protos).run(&axes, None, &copy, None)?;
             launch.nodes = self.unit.nodes.clone();
             self.out.launches.push(launch);
             self.protos[i] = Proto::Load(temp, dtype, dense);
@@ -418,15 +422,27 @@ impl UnitLowerer<'_> {
 
     // ---- native nodes
 
-    fn lower_native(&self, id: NodeId) -> Launch {
-        let claimed = &self.work.claims[&id].claimed;
-        let dtype = |v: ValueId| self.work.graph.ty(v).dtype;
+    fn lower_native(&mut self, id: NodeId) -> Result<Launch> {
+        let work = self.work;
+        let claimed = &work.claims[&id].claimed;
+        let dtype = |v: ValueId| work.graph.ty(v).dtype;
         let mut sizes: Vec<SizeExpr> = claimed.dims.iter().map(|d| product(d.iter().copied())).collect();
         let mut arguments = vec![];
-        for (g, s) in claimed.operands.iter().zip(&self.unit.operands) {
-            let shape = &self.work.graph.ty(g.value).shape;
-            sizes.extend(g.groups.iter().map(|axes| common_stride(shape, axes, &s.strides).unwrap_or_default()));
-            let (mem, offset) = (Mem::Value(s.base), s.offset.clone());
+        let unit = self.unit;
+        for (g, s) in claimed.operands.iter().zip(&unit.operands) {
+            let shape = &work.graph.ty(g.value).shape;
+            let strides = |strides: &[SizeExpr]| -> Option<Vec<SizeExpr>> {
+                g.groups.iter().map(|axes| common_stride(shape, axes, strides)).collect()
+            };
+            let (mem, offset, steps) = match strides(&s.strides) {
+                Some(steps) => (Mem::Value(s.base), s.offset.clone(), steps),
+                // Only an input can lie so: everything else is dense.
+                None => {
+                    let steps = strides(&dense_strides(shape)).unwrap_or_default();
+                    (self.copy_dense(g.value, s)?, SizeExpr::default(), steps)
+                }
+            };
+            sizes.extend(steps);
             arguments.push(Argument { mem, dtype: dtype(g.value), offset, written: false, read: true });
         }
         for g in &claimed.outputs {
@@ -443,7 +459,7 @@ impl UnitLowerer<'_> {
             });
         }
         let first_output = claimed.operands.len();
-        Launch {
+        Ok(Launch {
             native: Some(claimed.text.clone()),
             nest: None,
             arguments,
@@ -454,7 +470,25 @@ impl UnitLowerer<'_> {
             nodes: self.unit.nodes.clone(),
             before: vec![],
             work: claimed.dims.iter().flatten().map(|d| d.bound()).product(),
-        }
+        })
+    }
+
+    /// A dense copy of a value that lies in memory as `s` says.
+    fn copy_dense(&mut self, v: ValueId, s: &Strided) -> Result<Mem> {
+        let ty = self.work.graph.ty(v);
+        let (group, map) = Group::over(&ty.shape);
+        let mut from = self.form(&map, &s.strides)?;
+        from.offset = s.offset.clone();
+        let dense = self.form(&map, &dense_strides(&ty.shape))?;
+        let temp = Mem::Temp(self.out.temps.len() as u32);
+        self.out.temps.push(Temp { dtype: ty.dtype, numel: ty.shape.numel() });
+        let axes = merge_even(&group, &group.parallel, &[&from, &dense]);
+        let copy = [Result_ { value: 0, mem: temp, dtype: ty.dtype, form: dense }];
+        let load = [Proto::Load(Mem::Value(s.base), ty.dtype, from)];
+        let mut launch = Emitter::new(&group, &load).run(&axes, None, &copy, None)?;
+        launch.nodes = self.unit.nodes.clone();
+        self.out.launches.push(launch);
+        Ok(temp)
     }
 }
 
@@ -467,6 +501,18 @@ fn absorb(mut native: Launch, epilogue: Launch) -> Launch {
     native.sizes.extend(epilogue.sizes);
     native.nest = epilogue.nest;
     native
+}
+
+/// Neighbouring atoms that every address steps through evenly are one axis.
+fn merge_even<'a>(group: &Group, atoms: impl IntoIterator<Item = &'a u32>, forms: &[&Form]) -> Vec<Vec<u32>> {
+    let mut axes: Vec<Vec<u32>> = vec![];
+    for &a in atoms {
+        match axes.last_mut() {
+            Some(axis) if forms.iter().all(|f| f.is_even(group, &[axis[axis.len() - 1], a])) => axis.push(a),
+            _ => axes.push(vec![a]),
+        }
+    }
+    axes
 }
 
 fn product(dims: impl IntoIterator<Item = rtx_core::Dim>) -> SizeExpr {

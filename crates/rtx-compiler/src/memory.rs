@@ -345,9 +345,8 @@ impl<'a> Planner<'a> {
 /// Arguments of a nest that hold the same elements at the same points, each read once: (read, written).
 fn same_element_pairs(launch: &Launch) -> Vec<(usize, usize)> {
     let Some(nest) = &launch.nest else { return vec![] };
-    if nest.walk().is_some() {
-        return vec![];
-    }
+    // Elements are stored in the last walk along a row, after every load of that row; a row's own numbers are not.
+    let late = |view: &rustg::View| nest.walk().is_none_or(|w| view.strides.iter().any(|s| s.0 == w));
     let mut pairs = vec![];
     for store in &nest.stores {
         let w = launch.nest_arguments[store.view.buffer.index()];
@@ -364,7 +363,7 @@ fn same_element_pairs(launch: &Launch) -> Vec<(usize, usize)> {
                 && view.indexed.is_empty()
                 && store.view.indexed.is_empty();
             let (a, b) = (&launch.arguments[r], &launch.arguments[w]);
-            if same && loads == 1 && a.dtype == b.dtype && a.offset == b.offset {
+            if same && late(view) && loads == 1 && a.dtype == b.dtype && a.offset == b.offset {
                 pairs.push((r, w));
             }
         }

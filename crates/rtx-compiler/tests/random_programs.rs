@@ -307,6 +307,11 @@ fn random_programs_agree_with_the_oracle() {
     let n = std::env::var("PROGRAMS").ok().and_then(|s| s.parse().ok()).unwrap_or(600);
     match only {
         Some(seed) => check(seed),
-        None => (0..n).for_each(check),
+        None => (0..n).for_each(|seed| {
+            if let Err(e) = std::panic::catch_unwind(|| check(seed)) {
+                eprintln!("program {seed}:\n{}", rtx_ir::text::print(&program(seed).graph));
+                std::panic::resume_unwind(e);
+            }
+        }),
     }
 }

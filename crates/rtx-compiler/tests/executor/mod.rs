@@ -205,7 +205,7 @@ pub fn run(plan: &Plan, case: &Case) -> Vec<Tensor> {
 }
 
 fn nest_of(text: &str) -> Nest {
-    rustg::Nest::parse(text).expect("the kernel's text parses")
+    rustg::TileProg::parse(text).expect("the kernel's text parses").nest().clone()
 }
 
 fn spread(t: &Tensor, layout: &Layout) -> Vec<u8> {
