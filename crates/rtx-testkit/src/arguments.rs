@@ -61,9 +61,14 @@ pub fn draw(sig: &'static str, text: &'static str, random: &mut Random) -> Resul
 
 /// Tensors become inputs of the graph, in order.
 pub fn record(graph: &mut Graph, drawn: &[Drawn]) -> (Bound, Vec<ValueId>) {
+    record_with(graph, drawn, Type::clone)
+}
+
+/// The same, the inputs declared with other types.
+pub fn record_with(graph: &mut Graph, drawn: &[Drawn], declare: impl Fn(&Type) -> Type) -> (Bound, Vec<ValueId>) {
     let mut inputs = Vec::new();
     let mut input = |t: &Tensor| {
-        let v = graph.push_input(t.ty.clone(), Location::caller());
+        let v = graph.push_input(declare(&t.ty), Location::caller());
         inputs.push(v);
         v
     };

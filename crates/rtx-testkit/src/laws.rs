@@ -1,8 +1,10 @@
 //! Laws over a table of definitions: each returns what breaks it, one line a fault.
-use crate::{Drawn, Random, check_derivative, check_second_derivative, draw, record};
-use rtx_core::{Location, Result};
+use crate::{Drawn, Random, check_derivative, check_second_derivative, draw, record, record_with};
+use rtx_core::{Dim, Kind, Location, Result, SymId};
 use rtx_ir::oracle::{self, Tensor};
-use rtx_ir::{Arg, Bound, Builder, Grad, Graph, Node, Op, OpDef, Outs, Sample, Signature, ValueId, text, verify};
+use rtx_ir::{
+    Arg, Body, Bound, Builder, Grad, Graph, Node, Op, OpDef, Outs, Sample, Signature, Type, ValueId, text, verify,
+};
 use std::collections::HashSet;
 
 /// A table of definitions.
@@ -10,11 +12,12 @@ pub type Table<'a> = &'a [&'static OpDef];
 
 /// Every law.
 pub fn faults(table: Table<'_>) -> Vec<String> {
-    let laws: [fn(Table<'_>) -> Vec<String>; 8] = [
+    let laws: [fn(Table<'_>) -> Vec<String>; 9] = [
         hygiene_faults,
         schema_faults,
         refusal_faults,
         inference_faults,
+        symbol_faults,
         text_faults,
         saves_faults,
         gradient_faults,
@@ -152,6 +155,59 @@ pub fn inference_faults(table: Table<'_>) -> Vec<String> {
         }
         Ok(())
     })
+}
+
+/// With a symbol for the first size of every tensor (one symbol a size) a call is refused as [`Kind::Unsupported`] or
+/// [`Kind::Shape`], or its graph computes the sizes that inference says (contract S1).
+pub fn symbol_faults(table: Table<'_>) -> Vec<String> {
+    each_sample(table, |def, _, drawn| {
+        let mut graph = Graph::new();
+        let (bound, _) = record_with(&mut graph, &drawn, |ty| Type {
+            dtype: ty.dtype,
+            shape: ty.shape.iter().enumerate().map(|(i, d)| if i == 0 { symbol_of(d) } else { d }).collect(),
+        });
+        match call(&mut graph, def, &bound) {
+            Ok(_) => {}
+            Err(e) if matches!(e.kind(), Kind::Unsupported | Kind::Shape) => return Ok(()),
+            Err(e) => return Err(format!("with symbols: {e}")),
+        }
+        verify(&graph).map_err(|e| e.to_string())?;
+        let values = oracle::eval(&graph, &tensors(&drawn)).map_err(|e| format!("with symbols: {e}"))?;
+        for (i, value) in values.iter().enumerate() {
+            let said = graph.ty(ValueId(i as u32));
+            let sizes = said.shape.iter().map(|d| match d {
+                Dim::Sym { id, .. } => id.index(),
+                known => known.bound(),
+            });
+            if !sizes.eq(value.ty.shape.sizes()) {
+                return Err(format!("with symbols: %{i}: inference says {said}, the body gives {}", value.ty));
+            }
+        }
+        let composites: Vec<Node> = graph.nodes().iter().filter(|n| n.op.prim().is_none()).cloned().collect();
+        composites.iter().try_for_each(|node| check_body(&mut graph, node))
+    })
+}
+
+/// The body, recorded on the node's own operands, has the node's types.
+fn check_body(graph: &mut Graph, node: &Node) -> Result<(), String> {
+    let Some(Body::Composite(body)) = node.op.def().map(|d| &d.body) else { return Ok(()) };
+    let outs = match body(&mut Builder::new(graph, Location::caller()), node.op.attrs(), &node.inputs) {
+        Ok(outs) => outs,
+        Err(e) if e.kind() == Kind::Unsupported => return Ok(()),
+        Err(e) => return Err(format!("the body with symbols: {e}")),
+    };
+    match node.outs().zip(&outs).find(|(said, made)| graph.ty(*said) != graph.ty(**made)) {
+        Some((said, made)) => Err(format!("inference says {}, the body makes {}", graph.ty(said), graph.ty(*made))),
+        None => Ok(()),
+    }
+}
+
+/// The symbol that stands for a size above 1: its id is the size, its largest value three more.
+fn symbol_of(d: Dim) -> Dim {
+    match d {
+        Dim::Const(n) if n > 1 => Dim::Sym { id: SymId(n as u32), max: n + 3 },
+        other => other,
+    }
 }
 
 /// Every sample's graph prints, and parses back to what prints the same.

@@ -8,7 +8,7 @@ pub mod graphs;
 pub mod laws;
 mod random;
 
-pub use arguments::{Drawn, draw, record};
+pub use arguments::{Drawn, draw, record, record_with};
 pub use compare::{compare, compare_node};
 pub use derivative::{Program, check_derivative, check_second_derivative};
 pub use random::Random;

@@ -24,6 +24,10 @@ fn inference_agrees_with_the_oracle() {
     none(laws::inference_faults(prims::ALL));
 }
 #[test]
+fn symbols_stand_for_sizes() {
+    none(laws::symbol_faults(prims::ALL));
+}
+#[test]
 fn text_round_trips() {
     none(laws::text_faults(prims::ALL));
 }

@@ -67,8 +67,7 @@ impl Places {
     /// Of the updates of one element only the last one counts: true where it is this one.
     fn winners(&self, b: &mut Builder<'_>, x: &Shape, updates: &Shape) -> Result<ValueId> {
         let shape = b.shape(self.index);
-        let count = b.prim(Prim::Iota { shape: Shape::from([shape.numel()]), axis: 0 }, &[])?;
-        let own = b.reshape(count, &shape)?;
+        let own = position(b, &shape)?;
         let none = b.zeros(DType::I64, &Shape::from_iter([x.dim(self.axis)]))?;
         let last = b.prim(Prim::Scatter { axis: 0, op: ScatterOp::Set }, &[none, self.index, own])?;
         let last = b.prim(Prim::Gather { axis: 0 }, &[last, self.index])?;
@@ -78,6 +77,20 @@ impl Places {
         let wins = b.reshape(wins, &aligned)?;
         b.expand(wins, updates)
     }
+}
+
+/// A number for each position that grows in row-major order: sizes at their largest, so that symbols are no matter.
+fn position(b: &mut Builder<'_>, shape: &Shape) -> Result<ValueId> {
+    let mut sum = b.zeros(DType::I64, shape)?;
+    let mut stride = 1i64;
+    for axis in (0..shape.rank()).rev() {
+        let at = b.prim(Prim::Iota { shape: shape.clone(), axis }, &[])?;
+        let step = b.full(DType::I64, shape, stride)?;
+        let along = b.mul(at, step)?;
+        sum = b.add(sum, along)?;
+        stride *= shape.dim(axis).bound() as i64;
+    }
+    Ok(sum)
 }
 
 fn grad_scatter(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {

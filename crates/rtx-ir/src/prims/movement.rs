@@ -12,14 +12,26 @@ fn wrong(op: &Op, inputs: &[&Type]) -> rtx_core::Error {
 fn infer_reshape(op: &Op, inputs: &[&Type]) -> Result<Types> {
     rules::check_arity(op, inputs, 1)?;
     let Some(Prim::Reshape(to)) = op.prim() else { return Err(wrong(op, inputs)) };
-    if to.is_static() && inputs[0].shape.is_static() && to.numel() != inputs[0].shape.numel() {
-        return Err(rules::refuse(
-            op.name(),
-            Kind::Shape,
-            format_args!("{} has {} elements, {to} takes {}", inputs[0].shape, inputs[0].shape.numel(), to.numel()),
-        ));
-    }
+    check_elements(op.name(), &inputs[0].shape, to)?;
     Ok(smallvec![Type { dtype: inputs[0].dtype, shape: to.clone() }])
+}
+/// Both shapes have as many elements: equal products of numbers, and the same symbols.
+fn check_elements(op: &str, from: &Shape, to: &Shape) -> Result<()> {
+    let symbols = |s: &Shape| {
+        let mut list: SmallVec<[Dim; 4]> = s.iter().filter(|d| d.known().is_none()).collect();
+        list.sort_unstable();
+        list
+    };
+    let numbers = |s: &Shape| s.iter().filter_map(Dim::known).product::<usize>();
+    if from.is_static() && to.is_static() && from.numel() != to.numel() {
+        let what = format_args!("{from} has {} elements, {to} takes {}", from.numel(), to.numel());
+        return Err(rules::refuse(op, Kind::Shape, what));
+    }
+    if numbers(from) != numbers(to) || symbols(from) != symbols(to) {
+        let what = format_args!("{from} into {to}: a product with a symbol in it is no size");
+        return Err(rules::refuse(op, Kind::Unsupported, what));
+    }
+    Ok(())
 }
 fn infer_permute(op: &Op, inputs: &[&Type]) -> Result<Types> {
     rules::check_arity(op, inputs, 1)?;
@@ -132,10 +144,6 @@ fn reshape(b: &mut Builder<'_>, def: &OpDef, a: &Bound) -> Result<Outs> {
     let x = record::tensor(def, a, 0)?;
     let from = b.shape(x);
     let to = close_sizes(def, &from, &record::open_sizes(def, a, 1)?)?;
-    if to.is_static() && from.is_static() && to.numel() != from.numel() {
-        let what = format_args!("{from} has {} elements, {to} takes {}", from.numel(), to.numel());
-        return Err(rules::refuse(def.name(), Kind::Shape, what));
-    }
     Ok(smallvec![b.reshape(x, &to)?])
 }
 /// Sizes with the one that was left open (-1) worked out.
@@ -149,7 +157,8 @@ fn close_sizes(def: &OpDef, from: &Shape, to: &[Option<Dim>]) -> Result<Shape> {
     }
     let missing = missing_size(from, to).ok_or_else(|| {
         let shown: Vec<String> = to.iter().map(|d| d.map_or("-1".into(), |d| d.to_string())).collect();
-        rules::refuse(def.name(), Kind::Shape, format_args!("{from} does not divide into [{}]", shown.join(", ")))
+        let kind = if from.is_static() { Kind::Shape } else { Kind::Unsupported };
+        rules::refuse(def.name(), kind, format_args!("{from} does not divide into [{}]", shown.join(", ")))
     })?;
     Ok(to.iter().map(|d| d.unwrap_or(missing)).collect())
 }
