@@ -2,10 +2,10 @@
 use crate::{
     Location, Result, Tensor, engine,
     failure::OrPanic,
-    tape::{CustomRule, Edge, Hook, Leaf, Payload, Record, Rule, Saved, Trace, Traced, lock, with_taping},
+    tape::{CustomRule, Edge, Hook, Leaf, OpRule, Payload, Record, Rule, Saved, Trace, Traced, lock, with_taping},
 };
 use rtx_core::{Error, Kind, Shape};
-use rtx_ir::{Op, Type, ValueId};
+use rtx_ir::{Type, ValueId};
 use smallvec::SmallVec;
 use std::{
     collections::BTreeMap,
@@ -126,7 +126,7 @@ impl Walk {
         }
         let payload = at.record.payload().map_err(|used| used_up(&at.record, used))?;
         let grads = match &payload.rule {
-            Rule::Op { op, inputs, outputs } => op_gradients(&at, &payload, op, inputs, outputs, self.options)?,
+            Rule::Op(rule) => op_gradients(&at, &payload, rule, self.options)?,
             Rule::Custom(rule) => custom_gradients(&at, &payload, &**rule, self.options)?,
             Rule::Gone => return Err(Error::new(Kind::Internal, "backward: a record lost its rule")),
         };
@@ -190,23 +190,16 @@ fn add(a: &Traced, b: &Traced, options: Options) -> Result<Traced> {
 
 type Cotangents = SmallVec<[Option<Traced>; 4]>;
 
-fn op_gradients(
-    at: &Waiting,
-    payload: &Payload,
-    op: &Op,
-    inputs: &[Saved],
-    outputs: &[Saved],
-    options: Options,
-) -> Result<Cotangents> {
+fn op_gradients(at: &Waiting, payload: &Payload, rule: &OpRule, options: Options) -> Result<Cotangents> {
     let record = &at.record;
     engine::record(record.location, |r| {
         let mut trace = Trace::new(r, options.create_graph);
         let mut ids: SmallVec<[ValueId; 4]> = SmallVec::new();
-        for (saved, edge) in inputs.iter().zip(&payload.edges) {
+        for (saved, edge) in rule.inputs.iter().zip(&payload.edges) {
             ids.push(restore(&mut trace, saved, edge.clone(), record.location)?);
         }
         let mut outs: SmallVec<[ValueId; 1]> = SmallVec::new();
-        for (i, saved) in outputs.iter().enumerate() {
+        for (i, saved) in rule.outputs.iter().enumerate() {
             let edge = Edge::Node(record.clone(), i as u32);
             outs.push(restore(&mut trace, saved, Some(edge), record.location)?);
         }
@@ -216,7 +209,7 @@ fn op_gradients(
         }
         let wants: SmallVec<[bool; 4]> = payload.edges.iter().map(Option::is_some).collect();
         let mut b = trace.recorder.builder();
-        let grads = rtx_autograd::node_gradient(&mut b, op, &ids, &outs, &cotangents, &wants)?;
+        let grads = rtx_autograd::node_gradient(&mut b, &rule.op, &ids, &outs, &cotangents, &wants)?;
         grads.into_iter().map(|g| g.map(|v| trace.export(v)).transpose()).collect()
     })
 }

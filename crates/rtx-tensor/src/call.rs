@@ -1,6 +1,6 @@
 //! Calls of the op table: arguments in, tensors out, one stretch of recording each.
 use crate::{
-    Tensor, engine,
+    Tensor, amp, engine,
     operand::Operand,
     tape::{Trace, Traced, is_taping},
 };
@@ -72,6 +72,7 @@ pub fn call(name: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Resul
         named.push((*name, Slot::of(a, &mut tensors)?));
     }
     record(Location::caller(), &tensors, |trace, ids| {
+        let ids = &amp::cast(&mut trace.recorder.builder(), def, ids)?;
         let args: Vec<Arg> = plain.into_iter().map(|s| s.arg(ids)).collect();
         let kwargs: Vec<(&str, Arg)> = named.into_iter().map(|(n, s)| (n, s.arg(ids))).collect();
         let bound = rtx_ops::bind(def, &args, &kwargs)?;
@@ -98,6 +99,7 @@ pub(crate) fn call_op(def: &'static OpDef, args: &[Argument]) -> Result<Vec<Tens
     let mut tensors = Vec::new();
     let slots = args.iter().map(|a| Slot::of(a, &mut tensors)).collect::<Result<SmallVec<[Slot; 4]>>>()?;
     record(Location::caller(), &tensors, |trace, ids| {
+        let ids = &amp::cast(&mut trace.recorder.builder(), def, ids)?;
         let bound = Bound(slots.into_iter().map(|s| s.arg(ids)).collect());
         trace.recorder.builder().call(def, bound)
     })

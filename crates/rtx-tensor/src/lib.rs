@@ -12,6 +12,7 @@
 //! assert_eq!(y.shape(), [2, 3]);
 //! ```
 
+mod amp;
 pub mod autograd;
 mod backward;
 mod call;
@@ -37,6 +38,7 @@ mod tape;
 mod tensor;
 mod view;
 
+pub use amp::autocast;
 pub use autograd::{Grad, grad, no_grad};
 pub use backward::Backward;
 pub use call::{Argument, call};

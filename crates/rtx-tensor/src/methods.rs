@@ -297,7 +297,7 @@ impl Tensor {
     pub fn minimum(&self, other: impl Operand) -> Tensor {
         TryTensor::try_minimum(self, other).or_panic()
     }
-    /// (self - target)², averaged, summed or as it is.
+    /// (self - target)²: as it is (0, "none"), averaged (1, "mean") or summed (2, "sum").
     #[track_caller]
     pub fn mse_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_mse_loss(self, target).or_panic()
@@ -1548,11 +1548,11 @@ pub mod options {
     #[derive(Clone, Debug)]
     pub struct MseLoss {
         /// `reduction`
-        pub reduction: &'static str,
+        pub reduction: i64,
     }
     impl Default for MseLoss {
         fn default() -> Self {
-            Self { reduction: "mean" }
+            Self { reduction: 1 }
         }
     }
     /// Options of [`Tensor::one_hot_with`].

@@ -84,11 +84,18 @@ pub(crate) struct Payload {
 
 pub(crate) enum Rule {
     /// The rule of the op's definition.
-    Op { op: Op, inputs: SmallVec<[Saved; 4]>, outputs: SmallVec<[Saved; 1]> },
+    Op(Box<OpRule>),
     /// A rule of the user's own.
     Custom(Box<dyn CustomRule>),
     /// Already buried.
     Gone,
+}
+
+/// A node, and what its op's gradient reads of it.
+pub(crate) struct OpRule {
+    pub op: Op,
+    pub inputs: Vec<Saved>,
+    pub outputs: Vec<Saved>,
 }
 
 /// The backward half of a [`crate::autograd::Function`].
@@ -268,7 +275,7 @@ impl<'r, 'g> Trace<'r, 'g> {
             node.inputs.iter().enumerate().map(|(i, &v)| saved(v, def.saves.input(i))).collect::<Result<_>>()?;
         let outputs = node.outs().enumerate().map(|(i, v)| saved(v, def.saves.output(i))).collect::<Result<_>>()?;
         let floats: SmallVec<[bool; 4]> = types.iter().map(|t| t.dtype.is_float()).collect();
-        let rule = Rule::Op { op: node.op.clone(), inputs, outputs };
+        let rule = Rule::Op(Box::new(OpRule { op: node.op.clone(), inputs, outputs }));
         let record = Record::new(node.op.name(), node.location, types, Payload { edges, rule });
         for (i, v) in node.outs().enumerate().filter(|(i, _)| floats[*i]) {
             self.edges.insert(v, Some(Edge::Node(record.clone(), i as u32)));

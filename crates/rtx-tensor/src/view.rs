@@ -176,7 +176,7 @@ fn reshape_strides(from: &[usize], strides: &[isize], to: &[usize]) -> Option<Sm
         if run.0 == 1 && *n != 1 {
             run = runs.pop()?;
         }
-        if run.0 % n != 0 {
+        if !run.0.is_multiple_of(*n) {
             return None;
         }
         *s = run.1;

@@ -66,7 +66,7 @@ fn gradients_reach_through_clones_and_views() {
 fn gradients_pass_through_writes() {
     let x = tensor!([1.0, 2.0, 3.0]).requires_grad_();
     let y = &x * 2;
-    y.i(0).mul_(&x.i(1));
+    y.i(0).mul_(x.i(1));
     y.i(2).fill_(0);
     // y = [2 x0 x1, 2 x1, 0]
     y.sum(..).backward();
@@ -226,7 +226,7 @@ fn a_long_chain_is_walked_and_dropped_by_loops() {
     let x = tensor!([1.0]).requires_grad_();
     let mut y = &x * 1.0;
     for _ in 0..100_000 {
-        y = y + 1.0;
+        y = &y + 1.0;
     }
     y.sum(..).backward();
     assert_eq!(grad_of(&x), [1.0]);

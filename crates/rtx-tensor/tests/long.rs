@@ -9,7 +9,7 @@ fn a_chain_of_records_is_dropped_without_recursion() {
     let x = tensor!([1.0]).requires_grad_();
     let mut y = x.clone();
     for _ in 0..STEPS {
-        y = y + 1.0;
+        y = &y + 1.0;
     }
     drop(y);
 }

@@ -86,7 +86,7 @@ fn views_that_cannot_be_written() {
     check(|| x.add_(1), line!(), twice);
     let wide = "add_: a result of shape [2, 3] does not go into a tensor of shape [3]";
     let (narrow, ids) = (torch::zeros(3), torch::arange(0..3));
-    check(|| narrow.add_(&torch::zeros([2, 3])), line!(), wide);
+    check(|| narrow.add_(torch::zeros([2, 3])), line!(), wide);
     let real = "add_: a result of f32 does not go into a tensor of i64";
     check(|| ids.add_(0.5), line!(), real);
     check(

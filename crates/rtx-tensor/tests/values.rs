@@ -1,4 +1,5 @@
 //! Values: ops, views and writes, cells and clones, creation, reading, printing.
+#![allow(clippy::reversed_empty_ranges, reason = "arange counts down, too")]
 use rtx_tensor::{
     self as torch, DType::*, Ellipsis, NewAxis, Result, Tensor, functional as F, keep, no_grad, step, tensor,
 };
@@ -234,4 +235,15 @@ fn an_index_out_of_range_is_found_when_it_runs() {
     let error = rows.to_vec::<f32>().expect_err("9 is outside").to_string();
     assert!(error.contains(&format!("values.rs:{line}:")), "{error}");
     assert!(error.contains('9') && error.contains('4'), "{error}");
+}
+
+#[test]
+fn autocast_takes_products_in_low_precision_and_losses_in_full() {
+    let x = torch::ones([2, 3]).requires_grad_();
+    let (product, loss) = torch::autocast(BF16, || {
+        let y = x.matmul(torch::ones([3, 4]));
+        (y.clone(), F::cross_entropy(&y, &tensor!([0, 1])))
+    });
+    assert_eq!((product.dtype(), loss.dtype()), (BF16, F32));
+    assert_eq!(x.matmul(torch::ones([3, 4])).dtype(), F32);
 }
