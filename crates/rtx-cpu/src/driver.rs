@@ -1,7 +1,7 @@
 //! [`CpuDevice`]: memory, kernels and launches on the processor.
-use crate::{isa, memory, pool, with_default_rounding};
+use crate::{TileCode, isa, memory, pool, with_default_rounding};
 use rtx_core::{Error, Kind, Result};
-use rtx_hal::{Code, Device, KernelSource, Lang, Launch, NativeKernel, Target, malformed};
+use rtx_hal::{Code, Device, KernelSource, Lang, Launch, NativeKernel, Target};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -93,7 +93,7 @@ impl Device for CpuDevice {
 
     fn load(&self, source: &KernelSource) -> Result<Arc<dyn Code>> {
         match source.lang {
-            Lang::Tile => Err(malformed("tile", &source.text)),
+            Lang::Tile => Ok(Arc::new(TileCode::parse(&source.text)?)),
             Lang::Native => self.load_native(&source.text),
         }
     }
@@ -130,7 +130,7 @@ impl Device for CpuDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtx_hal::{Block, ErrorSlot};
+    use rtx_hal::{Block, ErrorSlot, malformed};
 
     /// Adds 1 to each of `sizes[0]` bytes.
     struct Increment;

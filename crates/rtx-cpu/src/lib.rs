@@ -10,8 +10,10 @@ mod memory;
 pub mod pool;
 mod rounding;
 mod scratch;
+mod tile;
 
 pub use driver::CpuDevice;
 pub use isa::{Isa, isa, set_isa};
 pub use rounding::with_default_rounding;
 pub use scratch::with_scratch;
+pub use tile::TileCode;

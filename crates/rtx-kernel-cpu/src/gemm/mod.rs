@@ -21,8 +21,8 @@ pub(crate) use pack::{SLACK, Strip};
 use product::Product;
 pub use product::SIZES;
 use rtx_core::{DType, Result};
-use rtx_cpu::{isa, pool, with_scratch};
-use rtx_hal::{Code, Device, Launch, NativeKernel, malformed};
+use rtx_cpu::{TileCode, isa, pool, with_scratch};
+use rtx_hal::{Code, Device, KernelSource, Lang, Launch, NativeKernel, malformed};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -40,33 +40,79 @@ impl NativeKernel for Gemm {
         "gemm"
     }
 
-    fn load(&self, text: &str, _device: &dyn Device) -> Result<Arc<dyn Code>> {
+    fn load(&self, text: &str, device: &dyn Device) -> Result<Arc<dyn Code>> {
         let (dtype, epilogue) = text.split_once('\n').unwrap_or((text, ""));
-        if !epilogue.trim().is_empty() {
-            return Err(malformed("gemm epilogue", epilogue));
-        }
+        let epilogue = Epilogue::load(epilogue, device)?;
         match DType::parse(dtype.trim()) {
-            Some(DType::F32) => Ok(Arc::new(GemmCode::<f32>(PhantomData))),
-            Some(DType::F64) => Ok(Arc::new(GemmCode::<f64>(PhantomData))),
-            Some(DType::I32) => Ok(Arc::new(GemmCode::<i32>(PhantomData))),
-            Some(DType::I64) => Ok(Arc::new(GemmCode::<i64>(PhantomData))),
+            Some(DType::F32) => Ok(Arc::new(GemmCode::<f32>::new(epilogue))),
+            Some(DType::F64) => Ok(Arc::new(GemmCode::<f64>::new(epilogue))),
+            Some(DType::I32) => Ok(Arc::new(GemmCode::<i32>::new(epilogue))),
+            Some(DType::I64) => Ok(Arc::new(GemmCode::<i64>::new(epilogue))),
             _ => Err(malformed("gemm", text)),
         }
     }
 }
 
-struct GemmCode<T>(PhantomData<T>);
+struct GemmCode<T> {
+    epilogue: Option<Epilogue>,
+    of: PhantomData<T>,
+}
+
+impl<T> GemmCode<T> {
+    fn new(epilogue: Option<Epilogue>) -> Self {
+        Self { epilogue, of: PhantomData }
+    }
+}
 
 impl<T: GemmNumber> Code for GemmCode<T> {
     unsafe fn run(&self, launch: &Launch<'_>) {
         let product = Product::parse(launch.sizes);
         let [a, b, c] = [launch.buffers[0], launch.buffers[1], launch.buffers[2]];
+        let rest = Rest(Launch { buffers: &launch.buffers[2..], sizes: &launch.sizes[SIZES..], error: launch.error });
+        let done = |part: Part| {
+            let rest = &rest;
+            if let Some(epilogue) = &self.epilogue {
+                // SAFETY: the caller says that the buffers are what the sizes say; this part of C is final, and the
+                // epilogue touches no other part.
+                unsafe { epilogue.tile().run_box(&rest.0, &part.lo, &part.hi) }
+            }
+        };
         // SAFETY: the caller says that the buffers are what the sizes say.
-        unsafe { multiply::<T>(&product, a.cast(), b.cast(), c.cast(), &|_| ()) }
+        unsafe { multiply::<T>(&product, a.cast(), b.cast(), c.cast(), &done) }
     }
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+/// The epilogue's launch as several threads see it.
+struct Rest<'a>(Launch<'a>);
+// SAFETY: threads only read the launch; what they write through the pointers is apart.
+unsafe impl Sync for Rest<'_> {}
+
+/// A tile program over `[b0, b1, m, n]`, run on each part of C that is final. Its first buffer is C.
+struct Epilogue(Arc<dyn Code>);
+
+impl Epilogue {
+    /// Loads the text, if there is one.
+    fn load(text: &str, device: &dyn Device) -> Result<Option<Self>> {
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let source = KernelSource { name: "gemm epilogue".into(), lang: Lang::Tile, text: text.into() };
+        let code = device.load(&source)?;
+        let Some(tile) = code.as_any().downcast_ref::<TileCode>() else { return Err(malformed("gemm epilogue", text)) };
+        let axes = &tile.program().nest().axes;
+        if axes.len() != 4 || axes.iter().any(|axis| axis.walk) {
+            return Err(malformed("gemm epilogue over [b0, b1, m, n]", text));
+        }
+        Ok(Some(Self(code)))
+    }
+
+    fn tile(&self) -> &TileCode {
+        // `load` let nothing else through.
+        self.0.as_any().downcast_ref().expect("an epilogue is a tile program")
     }
 }
 

@@ -284,3 +284,88 @@ fn a_launch_multiplies() {
         .expect("runs");
     assert_eq!(c, [19, 22, 43, 50]);
 }
+
+/// `C = C + bias[n]` in place, and `out[b0, b1, m, n] = C * C`, over sizes
+/// `[b0, b1, m, n, c_b0, c_b1, c_m, c_n]`; bias and out are contiguous.
+fn epilogue_text() -> String {
+    use rtx_core::Arith;
+    use rustg::{Axis, AxisId, BufferDecl, BufferId, Instr, Nest, Size, Store, View};
+    let extent = |i| Axis { extent: Size::Arg(i), walk: false };
+    let view = |buffer, strides: &[(u32, u32)]| View {
+        buffer: BufferId(buffer),
+        strides: strides.iter().map(|&(axis, size)| (AxisId(axis), Size::Arg(size))).collect(),
+        offset: Size::Const(0),
+        indexed: vec![],
+    };
+    let c = view(0, &[(0, 4), (1, 5), (2, 6), (3, 7)]);
+    let bias = View { strides: vec![(AxisId(3), Size::Const(1))], ..view(1, &[]) };
+    let out = view(2, &[(0, 8), (1, 9), (2, 10), (3, 11)]);
+    let mut nest = Nest { axes: (0..4).map(extent).collect(), sizes: 12, ..Nest::default() };
+    nest.buffers = [true, false, true].map(|written| BufferDecl { dtype: DType::F32, written }).into();
+    let x = nest.push(Instr::Load(c.clone()));
+    let y = nest.push(Instr::Load(bias));
+    let sum = nest.push(Instr::Binary(Arith::Add, x, y));
+    let square = nest.push(Instr::Binary(Arith::Mul, sum, sum));
+    nest.stores = vec![Store { view: c, value: sum }, Store { view: out, value: square }];
+    rustg::schedule(&nest).expect("the epilogue is well formed").print()
+}
+
+#[test]
+fn an_epilogue_sees_every_element_once_and_final() {
+    use Lies::*;
+    let cpu = rtx_cpu::CpuDevice::new(vec![Arc::new(Gemm)]);
+    let source = KernelSource { name: "t".into(), lang: Lang::Native, text: format!("gemm f32\n{}", epilogue_text()) };
+    let code = cpu.load(&source).expect("gemm takes the epilogue");
+    let shapes = [
+        ([2, 3], 11, 33, 25, [Plain, Shared, Plain]),
+        ([1, 1], 301, 1030, 9, PLAIN),
+        ([1, 1], 40, 50, 1100, PLAIN),
+        ([1, 2], 30, 70, 20, [Plain, Plain, Transposed]),
+        ([3, 1], 1, 40, 64, PLAIN),
+        ([1, 1], 50, 1, 64, PLAIN),
+    ];
+    for (batch @ [b0, b1], m, n, k, lies) in shapes {
+        let (a_strides, a_len) = strides(lies[0], [b0, b1, m, k]);
+        let (b_strides, b_len) = strides(lies[1], [b0, b1, k, n]);
+        let (c_strides, c_len) = strides(lies[2], [b0, b1, m, n]);
+        let (out_strides, out_len) = strides(Plain, [b0, b1, m, n]);
+        let head = [b0, b1, m, n, k].map(|x| x as i64);
+        let own = [&head[..], &a_strides, &b_strides, &c_strides].concat();
+        let sizes = [&own[..], &head[..4], &c_strides, &out_strides].concat();
+        let mut state = k as u64;
+        let mut values = |len: usize| -> Vec<f32> { (0..len).map(|_| f32::sample(random(&mut state))).collect() };
+        let (mut a, mut b, mut bias) = (values(a_len), values(b_len), values(n));
+        let mut plain = vec![0f32; c_len];
+        // SAFETY: the vectors have every element that the strides reach.
+        unsafe { multiply::<f32>(&Product::parse(&own), a.as_ptr(), b.as_ptr(), plain.as_mut_ptr(), &|_| ()) }
+        let _guard = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
+        for threads in [1, 2] {
+            pool::set_threads(threads);
+            let (mut c, mut out) = (vec![7f32; c_len], vec![7f32; out_len]);
+            let buffers = [&mut a, &mut b, &mut c, &mut bias, &mut out].map(|v| v.as_mut_ptr().cast());
+            // SAFETY: as above.
+            unsafe { cpu.launch(&*code, &Launch { buffers: &buffers, sizes: &sizes, error: &ErrorSlot::default() }) }
+                .expect("runs");
+            let index = |s: &[i64; 4], i: [usize; 4]| s.iter().zip(i).map(|(s, i)| *s as usize * i).sum::<usize>();
+            for flat in 0..out_len {
+                let i = [flat / n / m / b1, flat / n / m % b1, flat / n % m, flat % n];
+                let at = index(&c_strides, i);
+                let sum = plain[at] + bias[i[3]];
+                assert_eq!((c[at], out[flat]), (sum, sum * sum), "{batch:?} {m} {n} {k} at {i:?}, {threads} threads");
+            }
+        }
+        pool::set_threads(0);
+    }
+}
+
+#[test]
+fn an_epilogue_over_other_axes_is_refused() {
+    let cpu = rtx_cpu::CpuDevice::new(vec![Arc::new(Gemm)]);
+    let load = |text: &str| cpu.load(&KernelSource { name: "t".into(), lang: Lang::Native, text: text.into() });
+    let text = epilogue_text();
+    let three_axes = text.replacen("axis s0\n", "", 1);
+    assert_ne!(text, three_axes);
+    assert!(load(&format!("gemm f32\n{text}")).is_ok());
+    assert!(load(&format!("gemm f32\n{three_axes}")).is_err());
+    assert!(load("gemm f32\nnonsense").is_err());
+}
