@@ -675,6 +675,3 @@ unsafe fn slope_row<T: Real>(
         *s = *w * (*s - delta) * scale;
     }
 }
-
-#[cfg(test)]
-mod tests;

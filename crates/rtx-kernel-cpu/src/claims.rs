@@ -383,6 +383,3 @@ impl Claim for EmbeddingGradClaim {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -317,6 +317,3 @@ unsafe fn backward_row<T: Real>(rows: &Rows<'_, T>, i: usize, lse: T, scale: T, 
         out.wrapping_offset(class as isize * step).write(slope(picked - hot) * scale);
     }
 }
-
-#[cfg(test)]
-mod tests;

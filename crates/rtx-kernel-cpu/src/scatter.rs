@@ -253,6 +253,3 @@ unsafe fn each<T: Element>(
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
