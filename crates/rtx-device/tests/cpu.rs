@@ -71,6 +71,23 @@ fn a_product_of_matrices_and_a_view() {
 }
 
 #[test]
+fn an_index_out_of_range_names_the_op_and_the_line() {
+    let _alone = alone();
+    let table = tensor(&[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let ids = [0i64, 3].iter().flat_map(|i| i.to_ne_bytes()).collect::<Vec<u8>>();
+    let ids = Value::from_bytes(cpu(), Type::new(DType::I64, [2]), &ids).expect("memory");
+    let line = line!() + 1;
+    let rows = record(cpu(), Location::caller(), |r| {
+        let (table, ids) = (r.import(&table), r.import(&ids));
+        let rows = r.builder().prim(rtx_ir::Prim::Gather { axis: 0 }, &[table, ids]).expect("looks up");
+        r.export(rows)
+    });
+    let e = apply(&rows, |b, x| b.exp(x)).read().expect_err("3 is outside");
+    assert_eq!((e.kind(), e.message()), (Kind::Index, "gather: index 3 is outside 0..3"));
+    assert_eq!(e.recorded().map(Location::line), Some(line));
+}
+
+#[test]
 fn sizes_turn_symbolic_with_the_same_bits() {
     let _alone = alone();
     let program = |n: usize| {
