@@ -163,22 +163,13 @@ impl Settings {
             init: 0.07,
             report: 10,
             check: 25,
-            save: 100,
+            save: 250,
         };
         match task {
             Task::Sums => sums,
-            Task::Text => Self {
-                steps: 600,
-                batch: 16,
-                lr: 3e-3,
-                layers: 3,
-                width: 160,
-                heads: 5,
-                context: 128,
-                init: 0.04,
-                check: 50,
-                ..sums
-            },
+            Task::Text => {
+                Self { steps: 1500, batch: 32, lr: 3e-3, context: 64, init: 0.05, report: 25, check: 100, ..sums }
+            }
         }
     }
 
