@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 /// Nanoseconds of work that make it worth while to ask a thread for help.
-const SHARE_NS: i64 = 4_000;
+const SHARE_NS: i64 = 8_000;
 
 /// A tile program that is ready to run.
 pub struct TileCode(TileProg);
