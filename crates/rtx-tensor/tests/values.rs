@@ -230,7 +230,7 @@ fn it_prints_as_pytorch_does() {
 
 #[test]
 fn an_index_out_of_range_is_found_when_it_runs() {
-    let (table, ids) = (torch::zeros([4, 2]), tensor!([1, 9]));
+    let (table, ids) = (torch::arange(0..8).to(F32).reshape([4, 2]), tensor!([1, 9]));
     let (rows, line) = (F::embedding(&ids, &table), line!());
     let error = rows.to_vec::<f32>().expect_err("9 is outside").to_string();
     assert!(error.contains(&format!("values.rs:{line}:")), "{error}");
