@@ -30,13 +30,22 @@ pub(crate) trait Number: Copy {
     /// Rounded to odd: a second rounding to a shorter type is then right.
     fn to_f32_odd(self) -> f32;
     fn is_nonzero(self) -> bool;
+    fn widen(self) -> Wide;
+}
+
+/// A number of any type, without loss.
+#[derive(Clone, Copy)]
+pub(crate) enum Wide {
+    Int(i64),
+    Unsigned(u64),
+    Float(f64),
 }
 
 macro_rules! conversions {
     ($($to:ident $T:ident),*) => { $(#[inline(always)] fn $to(self) -> $T { self as $T })* };
 }
 macro_rules! plain_number {
-    ($($T:ident $back:ident),*) => { $(
+    ($($T:ident $back:ident $Wide:ident),*) => { $(
         impl Number for $T {
             #[inline(always)]
             fn from_number<U: Number>(x: U) -> $T { x.$back() }
@@ -46,10 +55,13 @@ macro_rules! plain_number {
             fn to_f32_odd(self) -> f32 { round_to_odd(self as f64) }
             #[inline(always)]
             fn is_nonzero(self) -> bool { self != 0 as $T }
+            #[inline(always)]
+            fn widen(self) -> Wide { Wide::$Wide(self as _) }
         }
     )* };
 }
-plain_number!(u8 to_u8, i8 to_i8, i16 to_i16, i32 to_i32, i64 to_i64, u16 to_u16, u32 to_u32, u64 to_u64, f32 to_f32, f64 to_f64);
+plain_number!(u8 to_u8 Int, i8 to_i8 Int, i16 to_i16 Int, i32 to_i32 Int, i64 to_i64 Int, u16 to_u16 Int, u32 to_u32 Int,
+    u64 to_u64 Unsigned, f32 to_f32 Float, f64 to_f64 Float);
 
 /// Types that convert by way of another.
 macro_rules! by_way_of {
@@ -58,7 +70,7 @@ macro_rules! by_way_of {
             #[inline(always)]
             fn from_number<V: Number>($y: V) -> $T { $back }
             by_way_of!(@ $x $there; to_i64 i64, to_i32 i32, to_u64 u64, to_u32 u32, to_i16 i16, to_u16 u16, to_i8 i8,
-                to_u8 u8, to_f32 f32, to_f64 f64, to_f32_odd f32, is_nonzero bool);
+                to_u8 u8, to_f32 f32, to_f64 f64, to_f32_odd f32, is_nonzero bool, widen Wide);
         }
     };
     (@ $x:ident $there:expr; $($to:ident $V:ident),*) => { $(

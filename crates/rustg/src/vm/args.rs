@@ -1,5 +1,6 @@
 //! What every kernel of the tile VM is called with, and how one body is compiled for each instruction set.
 use crate::Isa;
+use rtx_core::DType;
 
 /// A move has its source and up to four indices.
 pub(super) const MOST_OPERANDS: usize = 5;
@@ -27,6 +28,7 @@ pub(super) enum Extra {
     None,
     Move(Move),
     Reduce(Reduce),
+    Cast { from: DType, to: DType },
 }
 
 /// How a move walks: bytes per column on both sides, and computed parts of the address.
@@ -114,6 +116,14 @@ pub(super) fn hot<B: Body>(isa: Isa) -> Kernel {
         Isa::Avx512 => avx512::<B>,
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => avx2::<B>,
+        _ => plain::<B>,
+    }
+}
+/// A body compiled for AVX2 and for every machine: for types that are not worth a third copy.
+pub(super) fn warm<B: Body>(isa: Isa) -> Kernel {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 | Isa::Avx2 => avx2::<B>,
         _ => plain::<B>,
     }
 }

@@ -187,7 +187,7 @@ impl Binding {
         for op in self.ops_mut() {
             let mut sources = op.src[..op.operands].iter();
             let even = match &op.extra {
-                Extra::None => true,
+                Extra::None | Extra::Cast { .. } => true,
                 Extra::Move(m) => m.indices.is_empty() && m.dst_col == op.dst.size && m.src_col == op.src[0].size,
                 Extra::Reduce(_) => false,
             };
@@ -685,10 +685,11 @@ impl<'a> Binder<'a> {
                 ops.push(op(kernel, level, dst, &[src], Extra::None));
             }
             Instr::Cast(to, a) => {
-                let kernel = maps::cast(types[a.index()], to, isa)?;
+                let from = types[a.index()];
+                let kernel = maps::cast(from, to, isa)?;
                 let src = self.broadcast(a.index(), level, ops, &mut temporaries)?;
                 let dst = self.destination(i, phase);
-                ops.push(op(kernel, level, dst, &[src], Extra::None));
+                ops.push(op(kernel, level, dst, &[src], Extra::Cast { from, to }));
             }
             Instr::Bitcast(_, a) => {
                 let src = self.broadcast(a.index(), level, ops, &mut temporaries)?;

@@ -1,6 +1,6 @@
 //! Kernels that compute each element from the same element of their operands.
-use super::args::{Args, Body, Kernel, cold, hot, row_of, row_out, splat_of};
-use crate::number::{Integer, Number};
+use super::args::{Args, Body, Extra, Kernel, cold, hot, row_of, row_out, splat_of, warm};
+use crate::number::{BFloat, Half, Integer, Number, Truth, Wide};
 use crate::{Arith, Comparison, Function, Isa, math, philox::random_u32};
 use rtx_core::DType;
 use std::marker::PhantomData;
@@ -100,9 +100,16 @@ fn hot2<O: Op2>(steps: Steps2, isa: Isa) -> Kernel {
         _ => hot::<Loop2<O, false, true>>(isa),
     }
 }
-/// One loop for all steps, still compiled for each instruction set.
-fn warm2<O: Op2>(_: Steps2, isa: Isa) -> Kernel {
-    hot::<AnyLoop2<O>>(isa)
+fn warm2<O: Op2>(steps: Steps2, isa: Isa) -> Kernel {
+    match steps {
+        [1, 1] => warm::<Loop2<O, true, true>>(isa),
+        [1, _] => warm::<Loop2<O, true, false>>(isa),
+        _ => warm::<Loop2<O, false, true>>(isa),
+    }
+}
+/// One loop for all steps, still compiled for several instruction sets.
+fn heavy2<O: Op2>(_: Steps2, isa: Isa) -> Kernel {
+    warm::<AnyLoop2<O>>(isa)
 }
 fn cold2<O: Op2>(_: Steps2, _: Isa) -> Kernel {
     cold::<AnyLoop2<O>>()
@@ -141,6 +148,9 @@ macro_rules! op2 {
 fn hot1<B: Body>(isa: Isa) -> impl Fn(PhantomData<B>) -> Kernel {
     move |_| hot::<B>(isa)
 }
+fn warm1<B: Body>(isa: Isa) -> impl Fn(PhantomData<B>) -> Kernel {
+    move |_| warm::<B>(isa)
+}
 fn cold1<B: Body>(_: PhantomData<B>) -> Kernel {
     cold::<B>()
 }
@@ -148,15 +158,15 @@ fn cold1<B: Body>(_: PhantomData<B>) -> Kernel {
 /// A function of one number, for types it is defined for.
 pub(super) fn unary(f: Function, dtype: DType, isa: Isa) -> Option<Kernel> {
     macro_rules! floats {
-        ($T:ident; $($V:ident $g:expr),*) => { match f {
-            Function::Neg => op1!(hot1(isa), $T => $T, |x| -x),
-            Function::Abs => op1!(hot1(isa), $T => $T, |x| x.abs()),
-            Function::Floor => op1!(hot1(isa), $T => $T, |x| x.floor()),
-            Function::Ceil => op1!(hot1(isa), $T => $T, |x| x.ceil()),
-            Function::Trunc => op1!(hot1(isa), $T => $T, |x| x.trunc()),
-            Function::RoundEven => op1!(hot1(isa), $T => $T, |x| x.round_ties_even()),
-            Function::Sqrt => op1!(hot1(isa), $T => $T, |x| x.sqrt()),
-            $(Function::$V => op1!(hot1(isa), $T => $T, |x| $g(x)),)*
+        ($T:ident, $make:ident; $($V:ident $g:expr),*) => { match f {
+            Function::Neg => op1!($make(isa), $T => $T, |x| -x),
+            Function::Abs => op1!($make(isa), $T => $T, |x| x.abs()),
+            Function::Floor => op1!($make(isa), $T => $T, |x| x.floor()),
+            Function::Ceil => op1!($make(isa), $T => $T, |x| x.ceil()),
+            Function::Trunc => op1!($make(isa), $T => $T, |x| x.trunc()),
+            Function::RoundEven => op1!($make(isa), $T => $T, |x| x.round_ties_even()),
+            Function::Sqrt => op1!($make(isa), $T => $T, |x| x.sqrt()),
+            $(Function::$V => op1!($make(isa), $T => $T, |x| $g(x)),)*
             Function::Not => return None,
         } };
     }
@@ -171,10 +181,14 @@ pub(super) fn unary(f: Function, dtype: DType, isa: Isa) -> Option<Kernel> {
         } };
     }
     Some(match dtype {
-        DType::F32 => floats!(f32; Sign math::sign_f32, Exp math::exp_f32, Expm1 math::expm1_f32, Log math::log_f32,
-            Log1p math::log1p_f32, Sin math::sin_f32, Cos math::cos_f32, Tanh math::tanh_f32, Erf math::erf_f32),
-        DType::F64 => floats!(f64; Sign math::sign_f64, Exp math::exp_f64, Expm1 math::expm1_f64, Log math::log_f64,
-            Log1p math::log1p_f64, Sin math::sin_f64, Cos math::cos_f64, Tanh math::tanh_f64, Erf math::erf_f64),
+        DType::F32 => {
+            floats!(f32, hot1; Sign math::sign_f32, Exp math::exp_f32, Expm1 math::expm1_f32, Log math::log_f32,
+            Log1p math::log1p_f32, Sin math::sin_f32, Cos math::cos_f32, Tanh math::tanh_f32, Erf math::erf_f32)
+        }
+        DType::F64 => {
+            floats!(f64, warm1; Sign math::sign_f64, Exp math::exp_f64, Expm1 math::expm1_f64, Log math::log_f64,
+            Log1p math::log1p_f64, Sin math::sin_f64, Cos math::cos_f64, Tanh math::tanh_f64, Erf math::erf_f64)
+        }
         _ => ints!(U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, U16 u16, U32 u32, U64 u64),
     })
 }
@@ -182,16 +196,16 @@ pub(super) fn unary(f: Function, dtype: DType, isa: Isa) -> Option<Kernel> {
 /// A function of two numbers, for types it is defined for.
 pub(super) fn binary(f: Arith, dtype: DType, steps: Steps2, isa: Isa) -> Option<Kernel> {
     macro_rules! floats {
-        ($T:ident, $pow:ident, $atan2:ident, $max:ident, $min:ident, $rem:ident) => {
+        ($T:ident, $make:ident, $pow:ident, $atan2:ident, $max:ident, $min:ident, $rem:ident) => {
             match f {
-                Arith::Add => op2!(hot2(steps, isa), $T => $T, |x, y| x + y),
-                Arith::Sub => op2!(hot2(steps, isa), $T => $T, |x, y| x - y),
-                Arith::Mul => op2!(hot2(steps, isa), $T => $T, |x, y| x * y),
-                Arith::Div => op2!(hot2(steps, isa), $T => $T, |x, y| x / y),
-                Arith::Max => op2!(hot2(steps, isa), $T => $T, |x, y| math::$max(x, y)),
-                Arith::Min => op2!(hot2(steps, isa), $T => $T, |x, y| math::$min(x, y)),
-                Arith::Pow => op2!(warm2(steps, isa), $T => $T, |x, y| math::$pow(x, y)),
-                Arith::Atan2 => op2!(warm2(steps, isa), $T => $T, |x, y| math::$atan2(x, y)),
+                Arith::Add => op2!($make(steps, isa), $T => $T, |x, y| x + y),
+                Arith::Sub => op2!($make(steps, isa), $T => $T, |x, y| x - y),
+                Arith::Mul => op2!($make(steps, isa), $T => $T, |x, y| x * y),
+                Arith::Div => op2!($make(steps, isa), $T => $T, |x, y| x / y),
+                Arith::Max => op2!($make(steps, isa), $T => $T, |x, y| math::$max(x, y)),
+                Arith::Min => op2!($make(steps, isa), $T => $T, |x, y| math::$min(x, y)),
+                Arith::Pow => op2!(heavy2(steps, isa), $T => $T, |x, y| math::$pow(x, y)),
+                Arith::Atan2 => op2!(heavy2(steps, isa), $T => $T, |x, y| math::$atan2(x, y)),
                 Arith::Rem => op2!(cold2(steps, isa), $T => $T, |x, y| math::$rem(x, y)),
                 _ => return None,
             }
@@ -218,14 +232,14 @@ pub(super) fn binary(f: Arith, dtype: DType, steps: Steps2, isa: Isa) -> Option<
         };
     }
     Some(match dtype {
-        DType::F32 => floats!(f32, pow_f32, atan2_f32, max_f32, min_f32, rem_f32),
-        DType::F64 => floats!(f64, pow_f64, atan2_f64, max_f64, min_f64, rem_f64),
-        DType::I64 => ints!(i64, hot2),
-        DType::U32 => ints!(u32, hot2),
+        DType::F32 => floats!(f32, hot2, pow_f32, atan2_f32, max_f32, min_f32, rem_f32),
+        DType::F64 => floats!(f64, warm2, pow_f64, atan2_f64, max_f64, min_f64, rem_f64),
+        DType::I64 => ints!(i64, warm2),
+        DType::U32 => ints!(u32, warm2),
         DType::Bool => match f {
-            Arith::And | Arith::Min => op2!(hot2(steps, isa), u8 => u8, |x, y| x & y),
-            Arith::Or | Arith::Max => op2!(hot2(steps, isa), u8 => u8, |x, y| x | y),
-            Arith::Xor => op2!(hot2(steps, isa), u8 => u8, |x, y| x ^ y),
+            Arith::And | Arith::Min => op2!(warm2(steps, isa), u8 => u8, |x, y| x & y),
+            Arith::Or | Arith::Max => op2!(warm2(steps, isa), u8 => u8, |x, y| x | y),
+            Arith::Xor => op2!(warm2(steps, isa), u8 => u8, |x, y| x ^ y),
             _ => return None,
         },
         DType::U8 => ints!(u8, cold2),
@@ -251,8 +265,8 @@ pub(super) fn compare(f: Comparison, dtype: DType, steps: Steps2, isa: Isa) -> O
     }
     Some(match dtype {
         DType::F32 => on!(f32, hot2),
-        DType::I64 => on!(i64, hot2),
-        DType::U32 => on!(u32, hot2),
+        DType::I64 => on!(i64, warm2),
+        DType::U32 => on!(u32, warm2),
         DType::F64 => on!(f64, cold2),
         DType::Bool | DType::U8 => on!(u8, cold2),
         DType::I8 => on!(i8, cold2),
@@ -299,18 +313,18 @@ fma_loop!(f32 f64);
 /// `a * b + c`, rounded once. The first operand has an element for every column.
 pub(super) fn fma(dtype: DType, steps: [usize; 3], isa: Isa) -> Option<Kernel> {
     macro_rules! on {
-        ($T:ident) => {
+        ($T:ident, $make:ident) => {
             match [steps[1], steps[2]] {
-                [1, 1] => hot::<FmaLoop<$T, true, true>>(isa),
-                [1, _] => hot::<FmaLoop<$T, true, false>>(isa),
-                [_, 1] => hot::<FmaLoop<$T, false, true>>(isa),
-                _ => hot::<FmaLoop<$T, false, false>>(isa),
+                [1, 1] => $make::<FmaLoop<$T, true, true>>(isa),
+                [1, _] => $make::<FmaLoop<$T, true, false>>(isa),
+                [_, 1] => $make::<FmaLoop<$T, false, true>>(isa),
+                _ => $make::<FmaLoop<$T, false, false>>(isa),
             }
         };
     }
     match dtype {
-        DType::F32 => Some(on!(f32)),
-        DType::F64 => Some(on!(f64)),
+        DType::F32 => Some(on!(f32, hot)),
+        DType::F64 => Some(on!(f64, warm)),
         _ => None,
     }
 }
@@ -348,67 +362,119 @@ impl<T: Copy, const A: bool, const B: bool> Body for SelectLoop<T, A, B> {
 /// Select among elements of `size` bytes. The condition has an element for every column.
 pub(super) fn select(size: usize, steps: [usize; 3], isa: Isa) -> Option<Kernel> {
     macro_rules! on {
-        ($T:ident) => {
+        ($T:ident, $make:ident) => {
             match [steps[1], steps[2]] {
-                [1, 1] => hot::<SelectLoop<$T, true, true>>(isa),
-                [1, _] => hot::<SelectLoop<$T, true, false>>(isa),
-                [_, 1] => hot::<SelectLoop<$T, false, true>>(isa),
-                _ => hot::<SelectLoop<$T, false, false>>(isa),
+                [1, 1] => $make::<SelectLoop<$T, true, true>>(isa),
+                [1, _] => $make::<SelectLoop<$T, true, false>>(isa),
+                [_, 1] => $make::<SelectLoop<$T, false, true>>(isa),
+                _ => $make::<SelectLoop<$T, false, false>>(isa),
             }
         };
     }
     Some(match size {
-        1 => on!(u8),
-        2 => on!(u16),
-        4 => on!(u32),
-        8 => on!(u64),
+        1 => on!(u8, warm),
+        2 => on!(u16, warm),
+        4 => on!(u32, hot),
+        8 => on!(u64, warm),
         _ => return None,
     })
 }
 
-/// Conversion, by way of [`Number`].
+/// Conversion, by way of [`Number`]: pairs that training meets in every instruction set, others in one slow loop.
 pub(super) fn cast(from: DType, to: DType, isa: Isa) -> Option<Kernel> {
-    use crate::number::{BFloat, Half, Truth};
-    macro_rules! to {
-        ($make:expr, $A:ident; $($D:ident $R:ident),*) => { match to {
-            $(DType::$D => op1!($make, $A => $R, |x| <$R as Number>::from_number(x)),)*
-            _ => return None,
+    macro_rules! hot_pairs {
+        ($($D:ident $A:ident => $($E:ident $R:ident)|+),* $(,)?) => { match (from, to) {
+            $($((DType::$D, DType::$E) => op1!(warm1(isa), $A => $R, |x| <$R as Number>::from_number(x)),)+)*
+            _ => cold::<AnyCast>(),
         } };
     }
-    macro_rules! all {
-        ($make:expr, $A:ident) => {
-            to!($make, $A; Bool Truth, U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, U16 u16, U32 u32, U64 u64, F16 Half,
-                BF16 BFloat, F32 f32, F64 f64)
-        };
+    let known = |t: DType| with_number(t, CheckKnown).is_some();
+    if !known(from) || !known(to) {
+        return None;
     }
-    // Pairs of training in every instruction set, the others once.
-    Some(match (from, to) {
-        (DType::F32, DType::F64 | DType::F16 | DType::BF16 | DType::I32 | DType::I64) => {
-            to!(hot1(isa), f32; F64 f64, F16 Half, BF16 BFloat, I32 i32, I64 i64)
-        }
-        (DType::Bool, DType::F32) => to!(hot1(isa), Truth; F32 f32),
-        (DType::I64, DType::F32) => to!(hot1(isa), i64; F32 f32),
-        (DType::I32, DType::F32) => to!(hot1(isa), i32; F32 f32),
-        (DType::U32, DType::F32) => to!(hot1(isa), u32; F32 f32),
-        (DType::U8, DType::F32) => to!(hot1(isa), u8; F32 f32),
-        (DType::F16, DType::F32) => to!(hot1(isa), Half; F32 f32),
-        (DType::BF16, DType::F32) => to!(hot1(isa), BFloat; F32 f32),
-        (DType::F64, DType::F32) => to!(hot1(isa), f64; F32 f32),
-        (DType::Bool, _) => all!(cold1, Truth),
-        (DType::U8, _) => all!(cold1, u8),
-        (DType::I8, _) => all!(cold1, i8),
-        (DType::I16, _) => all!(cold1, i16),
-        (DType::I32, _) => all!(cold1, i32),
-        (DType::I64, _) => all!(cold1, i64),
-        (DType::U16, _) => all!(cold1, u16),
-        (DType::U32, _) => all!(cold1, u32),
-        (DType::U64, _) => all!(cold1, u64),
-        (DType::F16, _) => all!(cold1, Half),
-        (DType::BF16, _) => all!(cold1, BFloat),
-        (DType::F32, _) => all!(cold1, f32),
-        (DType::F64, _) => all!(cold1, f64),
+    Some(hot_pairs! {
+        F32 f32 => F64 f64 | F16 Half | BF16 BFloat | I32 i32 | I64 i64 | Bool Truth,
+        Bool Truth => F32 f32 | I64 i64,
+        I64 i64 => F32 f32 | F64 f64 | I32 i32,
+        I32 i32 => F32 f32 | I64 i64,
+        U32 u32 => F32 f32 | F64 f64 | I64 i64,
+        U8 u8 => F32 f32,
+        F16 Half => F32 f32,
+        BF16 BFloat => F32 f32,
+        F64 f64 => F32 f32,
+    })
+}
+
+/// Something to do with a type that is known only when a kernel runs.
+trait WithNumber {
+    type R;
+    fn with<T: Number>(self) -> Self::R;
+}
+/// Does it with the type, if there is such a number.
+fn with_number<W: WithNumber>(t: DType, w: W) -> Option<W::R> {
+    Some(match t {
+        DType::Bool => w.with::<Truth>(),
+        DType::U8 => w.with::<u8>(),
+        DType::I8 => w.with::<i8>(),
+        DType::I16 => w.with::<i16>(),
+        DType::I32 => w.with::<i32>(),
+        DType::I64 => w.with::<i64>(),
+        DType::U16 => w.with::<u16>(),
+        DType::U32 => w.with::<u32>(),
+        DType::U64 => w.with::<u64>(),
+        DType::F16 => w.with::<Half>(),
+        DType::BF16 => w.with::<BFloat>(),
+        DType::F32 => w.with::<f32>(),
+        DType::F64 => w.with::<f64>(),
         _ => return None,
     })
+}
+struct CheckKnown;
+impl WithNumber for CheckKnown {
+    type R = ();
+    fn with<T: Number>(self) {}
+}
+
+/// One element between any two types, a match each: every pair for the size of one loop.
+struct AnyCast;
+impl Body for AnyCast {
+    #[inline(always)]
+    unsafe fn run(x: &Args<'_>) {
+        let Extra::Cast { from, to } = *x.extra else { unreachable!("the binding names the types of every cast") };
+        for r in 0..x.rows {
+            for c in 0..x.cols {
+                // SAFETY: the kernel's contract.
+                unsafe {
+                    let src = x.src[0].offset(r as isize * x.pitch[0]).add(c * from.size());
+                    let dst = x.dst.offset(r as isize * x.dst_pitch).add(c * to.size());
+                    with_number(from, Read(src)).and_then(|wide| with_number(to, Write(dst, wide)));
+                }
+            }
+        }
+    }
+}
+struct Read(*const u8);
+impl WithNumber for Read {
+    type R = Wide;
+    #[inline(never)]
+    fn with<T: Number>(self) -> Wide {
+        // SAFETY: `AnyCast` points at an element of this type.
+        unsafe { *(self.0 as *const T) }.widen()
+    }
+}
+struct Write(*mut u8, Wide);
+impl WithNumber for Write {
+    type R = ();
+    #[inline(never)]
+    fn with<T: Number>(self) {
+        let value = match self.1 {
+            Wide::Int(n) => T::from_number(n),
+            Wide::Unsigned(n) => T::from_number(n),
+            Wide::Float(n) => T::from_number(n),
+        };
+        // SAFETY: `AnyCast` points at an element of this type.
+        unsafe { *(self.0 as *mut T) = value }
+    }
 }
 
 /// Key and ordinal serve the row when `ONE`, else every operand has an element for every column.

@@ -2,7 +2,8 @@
 //!
 //! The walk runs along the columns of a tile (*row* kernels) or along its rows (*column* kernels); both build the
 //! same tree. Block results are kept until the walk ends, then folded pairwise in place.
-use super::args::{Args, Body, Extra, Kernel, Reduce, cold, hot, row_of};
+use super::args::{Args, Body, Extra, Kernel, Reduce, cold, hot, row_of, warm};
+use super::lanes::{Lanes, Plain};
 use crate::{Extremum, Fold, Isa, math};
 use rtx_core::DType;
 use std::marker::PhantomData;
@@ -11,45 +12,43 @@ pub(super) const LANES: usize = 16;
 pub(super) const BLOCK: usize = 4096;
 
 /// A way to fold two numbers into one.
-trait Folding {
+pub(super) trait Folding {
     type T: Copy;
     const IDENTITY: Self::T;
     fn fold(a: Self::T, b: Self::T) -> Self::T;
 }
 
-/// Lanes to one number, by halves.
-#[inline(always)]
-fn fold_lanes<F: Folding>(mut lanes: [F::T; LANES]) -> F::T {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for j in 0..half {
-            lanes[j] = F::fold(lanes[j], lanes[j + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
-}
-
 /// One block of each of `N` streams, interleaved so that their chains of operations overlap.
+///
+/// # Safety
+/// As [`Lanes::take`].
 #[inline(always)]
-fn fold_blocks<F: Folding, const N: usize>(streams: [&[F::T]; N]) -> [F::T; N] {
+unsafe fn fold_blocks<F: Folding, L: Lanes<F>, const N: usize>(streams: [&[F::T]; N]) -> [F::T; N] {
     let len = streams[0].len();
-    let mut lanes = [[F::IDENTITY; LANES]; N];
-    let whole = len / LANES;
-    for g in 0..whole {
-        for n in 0..N {
-            let x = &streams[n][g * LANES..(g + 1) * LANES];
-            for j in 0..LANES {
-                lanes[n][j] = F::fold(lanes[n][j], x[j]);
+    let whole = len / LANES * LANES;
+    let mut lanes = [L::start(); N];
+    // SAFETY: groups of 16 lie inside the streams, which are equally long.
+    unsafe {
+        for at in (0..whole).step_by(LANES) {
+            for n in 0..N {
+                lanes[n] = lanes[n].take(streams[n].as_ptr().add(at));
             }
         }
-    }
-    for n in 0..N {
-        for (j, &x) in streams[n][whole * LANES..len].iter().enumerate() {
-            lanes[n][j] = F::fold(lanes[n][j], x);
+        if whole < len {
+            for n in 0..N {
+                // Folding the identity in changes no bits.
+                let mut rest = [F::IDENTITY; LANES];
+                rest[..len - whole].copy_from_slice(&streams[n][whole..len]);
+                lanes[n] = lanes[n].take(rest.as_ptr());
+            }
         }
+        // A loop, not `map`: its closure would be compiled without the instruction set.
+        let mut results = [F::IDENTITY; N];
+        for n in 0..N {
+            results[n] = lanes[n].finish();
+        }
+        results
     }
-    lanes.map(|l| fold_lanes::<F>(l))
 }
 
 /// Neighbours, repeatedly; an odd last one is carried. `at` reads and writes a slot.
@@ -78,8 +77,8 @@ fn reduce_of<'a>(x: &Args<'a>) -> &'a Reduce {
 }
 
 /// Blocks of each row into its partial results: `partials[row][block]`.
-struct RowBlocks<F>(PhantomData<F>);
-impl<F: Folding> Body for RowBlocks<F> {
+struct RowBlocks<F, L>(PhantomData<(F, L)>);
+impl<F: Folding, L: Lanes<F>> Body for RowBlocks<F, L> {
     #[inline(always)]
     unsafe fn run(x: &Args<'_>) {
         let reduce = reduce_of(x);
@@ -94,7 +93,8 @@ impl<F: Folding> Body for RowBlocks<F> {
         let put = |r: usize, block: usize, value: F::T| unsafe { *partials.add(r * total + first + block) = value };
         let mut r = 0;
         while r + 4 <= x.rows && x.cols <= BLOCK && x.cols > 0 {
-            let four = fold_blocks::<F, 4>([row(r), row(r + 1), row(r + 2), row(r + 3)]);
+            // SAFETY: compiled for the lanes' instruction set.
+            let four = unsafe { fold_blocks::<F, L, 4>([row(r), row(r + 1), row(r + 2), row(r + 3)]) };
             for n in 0..4 {
                 put(r + n, 0, four[n]);
             }
@@ -105,7 +105,8 @@ impl<F: Folding> Body for RowBlocks<F> {
             let mut block = 0;
             while all.len() >= 4 * BLOCK {
                 let at = |n: usize| &all[n * BLOCK..(n + 1) * BLOCK];
-                let four = fold_blocks::<F, 4>([at(0), at(1), at(2), at(3)]);
+                // SAFETY: compiled for the lanes' instruction set.
+                let four = unsafe { fold_blocks::<F, L, 4>([at(0), at(1), at(2), at(3)]) };
                 for n in 0..4 {
                     put(r, block + n, four[n]);
                 }
@@ -113,7 +114,8 @@ impl<F: Folding> Body for RowBlocks<F> {
                 block += 4;
             }
             for part in all.chunks(BLOCK) {
-                put(r, block, fold_blocks::<F, 1>([part])[0]);
+                // SAFETY: as above.
+                put(r, block, unsafe { fold_blocks::<F, L, 1>([part]) }[0]);
                 block += 1;
             }
             r += 1;
@@ -245,6 +247,43 @@ pub(super) struct Pair {
     pub finish: Kernel,
 }
 
+/// A fold of f32 that has vector registers.
+macro_rules! vector_fold {
+    ($F:ident, $identity:expr, $fold:expr) => {
+        pub(super) struct $F;
+        impl Folding for $F {
+            type T = f32;
+            const IDENTITY: f32 = $identity;
+            #[inline(always)]
+            fn fold(a: f32, b: f32) -> f32 {
+                $fold(a, b)
+            }
+        }
+    };
+}
+vector_fold!(SumF32, 0.0, |a, b| a + b);
+vector_fold!(MaxF32, f32::NEG_INFINITY, math::max_f32);
+vector_fold!(MinF32, f32::INFINITY, math::min_f32);
+
+#[cfg(target_arch = "x86_64")]
+fn vector_pair<F: super::lanes::VectorFolding>(along_rows: bool, isa: Isa) -> Pair {
+    use super::lanes::{Vector256, Vector512};
+    let take = match (along_rows, isa) {
+        (true, _) => hot::<ColumnBlocks<F>>(isa),
+        (false, Isa::Scalar) => cold::<RowBlocks<F, Plain<f32>>>(),
+        (false, Isa::Avx2) => hot::<RowBlocks<F, Vector256>>(isa),
+        (false, Isa::Avx512) => hot::<RowBlocks<F, Vector512>>(isa),
+    };
+    Pair { take, finish: if along_rows { cold::<ColumnFinish<F>>() } else { cold::<RowFinish<F>>() } }
+}
+#[cfg(not(target_arch = "x86_64"))]
+fn vector_pair<F: Folding<T = f32>>(along_rows: bool, _: Isa) -> Pair {
+    match along_rows {
+        true => Pair { take: cold::<ColumnBlocks<F>>(), finish: cold::<ColumnFinish<F>>() },
+        false => Pair { take: cold::<RowBlocks<F, Plain<f32>>>(), finish: cold::<RowFinish<F>>() },
+    }
+}
+
 /// A fold; `along_rows`: the walk is the tile's row axis.
 pub(super) fn reduce(fold: Fold, dtype: DType, along_rows: bool, isa: Isa) -> Option<Pair> {
     macro_rules! folding {
@@ -260,19 +299,18 @@ pub(super) fn reduce(fold: Fold, dtype: DType, along_rows: bool, isa: Isa) -> Op
             }
             folding!(@ $T F)
         }};
-        (@ f32 $F:ident) => { folding!(hot $F) };
         (@ f64 $F:ident) => { folding!(hot $F) };
         (@ i64 $F:ident) => { folding!(hot $F) };
         (@ $T:ident $F:ident) => {
             match along_rows {
                 true => Pair { take: cold::<ColumnBlocks<$F>>(), finish: cold::<ColumnFinish<$F>>() },
-                false => Pair { take: cold::<RowBlocks<$F>>(), finish: cold::<RowFinish<$F>>() },
+                false => Pair { take: cold::<RowBlocks<$F, Plain<_>>>(), finish: cold::<RowFinish<$F>>() },
             }
         };
         (hot $F:ident) => {
             match along_rows {
-                true => Pair { take: hot::<ColumnBlocks<$F>>(isa), finish: cold::<ColumnFinish<$F>>() },
-                false => Pair { take: hot::<RowBlocks<$F>>(isa), finish: cold::<RowFinish<$F>>() },
+                true => Pair { take: warm::<ColumnBlocks<$F>>(isa), finish: cold::<ColumnFinish<$F>>() },
+                false => Pair { take: warm::<RowBlocks<$F, Plain<_>>>(isa), finish: cold::<RowFinish<$F>>() },
             }
         };
     }
@@ -297,7 +335,12 @@ pub(super) fn reduce(fold: Fold, dtype: DType, along_rows: bool, isa: Isa) -> Op
         };
     }
     Some(match dtype {
-        DType::F32 => floats!(f32, max_f32, min_f32),
+        DType::F32 => match fold {
+            Fold::Sum => vector_pair::<SumF32>(along_rows, isa),
+            Fold::Max => vector_pair::<MaxF32>(along_rows, isa),
+            Fold::Min => vector_pair::<MinF32>(along_rows, isa),
+            Fold::Prod => folding!(f32, 1.0, |a, b| a * b),
+        },
         DType::F64 => floats!(f64, max_f64, min_f64),
         DType::Bool => match fold {
             Fold::Max => folding!(u8, 0, |a, b| a | b),

@@ -145,10 +145,11 @@ fn may_merge(nest: &Nest, sizes: &[i64], outer: AxisId, inner: AxisId, extent: i
     !positions && views(nest).all(|v| stride_of(v, outer, sizes) == stride_of(v, inner, sizes) * extent)
 }
 
-/// Is it better to walk down the rows of a tile? So when more views are contiguous along the last parallel axis
-/// than along the walk.
+/// Is it better to walk down the rows of a tile? So when more views of both axes are contiguous along the last
+/// parallel axis than along the walk.
 fn walks_rows(nest: &Nest, sizes: &[i64], walk: AxisId, last: Option<&(AxisId, i64)>) -> bool {
     let Some(&(last, _)) = last else { return false };
-    let count = |axis| views(nest).filter(|v| stride_of(v, walk, sizes) != 0 && stride_of(v, axis, sizes) == 1).count();
+    let both = |v: &&View| stride_of(v, walk, sizes) != 0 && stride_of(v, last, sizes) != 0;
+    let count = |axis| views(nest).filter(both).filter(|v| stride_of(v, axis, sizes) == 1).count();
     count(last) > count(walk)
 }
