@@ -65,7 +65,17 @@ impl<T: Into<Argument>> From<Option<T>> for Argument {
 /// [`Kind::Unsupported`] for a name that is not in the table, and what the op refuses.
 #[track_caller]
 pub fn call(name: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Vec<Tensor>> {
-    let def = find(name)?;
+    call_all(find(name)?, args, kwargs)
+}
+
+/// The same for an op of which only the first result is wanted.
+#[track_caller]
+pub(crate) fn call_bound(def: &'static OpDef, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Tensor> {
+    one(call_all(def, args, kwargs)?)
+}
+
+#[track_caller]
+fn call_all(def: &'static OpDef, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Vec<Tensor>> {
     let (mut tensors, mut plain, mut named) = (Vec::new(), Vec::new(), Vec::new());
     args.iter().try_for_each(|a| Slot::of(a, &mut tensors).map(|s| plain.push(s)))?;
     for (name, a) in kwargs {
@@ -110,7 +120,7 @@ pub(crate) fn call_op(def: &'static OpDef, args: &[Argument]) -> Result<Vec<Tens
 pub(crate) fn call_one(def: &'static OpDef, args: &[Argument]) -> Result<Tensor> {
     one(call_op(def, args)?)
 }
-pub(crate) fn one(outs: Vec<Tensor>) -> Result<Tensor> {
+fn one(outs: Vec<Tensor>) -> Result<Tensor> {
     outs.into_iter().next().ok_or_else(|| Error::new(Kind::Internal, "an op without a result"))
 }
 

@@ -1,17 +1,12 @@
 //! `torch.nn.functional`: what is no method of `Tensor`, and the layers' functions.
 use crate::{
     Result, Tensor,
-    call::{self, Argument},
+    call::{self, op},
     failure::OrPanic,
     random,
     shape::{Int, IntoShape},
 };
 use rtx_core::{Error, Kind};
-
-#[track_caller]
-fn call_named(name: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Tensor> {
-    call::one(call::call(name, args, kwargs)?)
-}
 
 /// max(x, 0).
 #[track_caller]
@@ -26,7 +21,7 @@ pub fn gelu(x: &Tensor) -> Tensor {
 /// [`gelu`] by its tanh approximation, as GPT-2 has it.
 #[track_caller]
 pub fn gelu_tanh(x: &Tensor) -> Tensor {
-    call_named("gelu", &[x.into()], &[("approximate", "tanh".into())]).or_panic()
+    call::call_bound(op!("gelu"), &[x.into()], &[("approximate", "tanh".into())]).or_panic()
 }
 /// x σ(x).
 #[track_caller]
@@ -55,7 +50,7 @@ pub fn log_softmax(x: &Tensor, dim: impl Int) -> Tensor {
 /// When sizes or dtypes do not fit.
 #[track_caller]
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
-    call_named("linear", &[x.into(), weight.into(), bias.into()], &[]).or_panic()
+    call::call_bound(op!("linear"), &[x.into(), weight.into(), bias.into()], &[]).or_panic()
 }
 /// Rows of `weight` at these positions.
 ///
@@ -63,7 +58,7 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
 /// When the positions are no integers. Positions outside the table are found when the work runs.
 #[track_caller]
 pub fn embedding(ids: &Tensor, weight: &Tensor) -> Tensor {
-    call_named("embedding", &[weight.into(), ids.into()], &[]).or_panic()
+    call::call_bound(op!("embedding"), &[weight.into(), ids.into()], &[]).or_panic()
 }
 /// (x − mean) / √(var + eps) · weight + bias over the last dims.
 ///
@@ -78,7 +73,7 @@ pub fn layer_norm(
     eps: f64,
 ) -> Tensor {
     let args = [x.into(), normalized_shape.sizes().into(), weight.into(), bias.into()];
-    call_named("layer_norm", &args, &[("eps", eps.into())]).or_panic()
+    call::call_bound(op!("layer_norm"), &args, &[("eps", eps.into())]).or_panic()
 }
 /// x / √(mean x² + eps) · weight over the last dims.
 ///
@@ -87,7 +82,7 @@ pub fn layer_norm(
 #[track_caller]
 pub fn rms_norm(x: &Tensor, normalized_shape: impl IntoShape, weight: Option<&Tensor>, eps: Option<f64>) -> Tensor {
     let args = [x.into(), normalized_shape.sizes().into(), weight.into(), eps.into()];
-    call_named("rms_norm", &args, &[]).or_panic()
+    call::call_bound(op!("rms_norm"), &args, &[]).or_panic()
 }
 /// Elements set to 0 with probability `p`, the others scaled by 1 / (1 − p).
 ///
@@ -106,7 +101,7 @@ fn try_dropout(x: &Tensor, p: f64) -> Result<Tensor> {
         return Ok(x.alias());
     }
     let [key, ordinal] = random::draw()?;
-    call_named("random_dropout", &[x.into(), key, ordinal, p.into()], &[])
+    call::call_bound(op!("random_dropout"), &[x.into(), key, ordinal, p.into()], &[])
 }
 
 /// Options of [`cross_entropy_with`]; the defaults are PyTorch's.
@@ -146,7 +141,7 @@ pub fn cross_entropy_with(logits: &Tensor, target: &Tensor, options: CrossEntrop
         ("label_smoothing", options.label_smoothing.into()),
         ("reduction", options.reduction.into()),
     ];
-    call_named("cross_entropy", &[logits.into(), target.into()], &kwargs).or_panic()
+    call::call_bound(op!("cross_entropy"), &[logits.into(), target.into()], &kwargs).or_panic()
 }
 /// −log_probs[target], averaged.
 ///
@@ -186,7 +181,7 @@ pub struct Attention<'a> {
 pub fn scaled_dot_product_attention(q: &Tensor, k: &Tensor, v: &Tensor, options: Attention<'_>) -> Tensor {
     let kwargs =
         [("attn_mask", options.mask.into()), ("is_causal", options.causal.into()), ("scale", options.scale.into())];
-    call_named("scaled_dot_product_attention", &[q.into(), k.into(), v.into()], &kwargs).or_panic()
+    call::call_bound(op!("scaled_dot_product_attention"), &[q.into(), k.into(), v.into()], &kwargs).or_panic()
 }
 /// 1 at each position's class, 0 elsewhere, `i64`.
 ///
@@ -194,5 +189,5 @@ pub fn scaled_dot_product_attention(q: &Tensor, k: &Tensor, v: &Tensor, options:
 /// When the positions are no integers.
 #[track_caller]
 pub fn one_hot(ids: &Tensor, classes: usize) -> Tensor {
-    call_named("one_hot", &[ids.into(), classes.into()], &[]).or_panic()
+    call::call_bound(op!("one_hot"), &[ids.into(), classes.into()], &[]).or_panic()
 }

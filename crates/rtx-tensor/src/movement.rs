@@ -40,7 +40,7 @@ impl Tensor {
     pub fn view(&self, shape: impl IntoShape) -> Tensor {
         self.try_view_as(&shape.sizes()).or_panic()
     }
-    fn try_view_as(&self, want: &[i64]) -> Result<Tensor> {
+    pub(crate) fn try_view_as(&self, want: &[i64]) -> Result<Tensor> {
         let shape = infer_reshape(&self.shape(), want)?;
         match self.view_map().reshape(&shape) {
             Some(view) => Ok(self.with_view(view)),
@@ -59,7 +59,7 @@ impl Tensor {
     pub fn permute(&self, dims: impl IntoShape) -> Tensor {
         self.try_permute_to(&dims.sizes()).or_panic()
     }
-    fn try_permute_to(&self, dims: &[i64]) -> Result<Tensor> {
+    pub(crate) fn try_permute_to(&self, dims: &[i64]) -> Result<Tensor> {
         let rank = self.rank();
         let order = dims.iter().map(|&d| wrap_dim("permute", d, rank)).collect::<Result<Vec<_>>>()?;
         let mut seen = order.clone();
@@ -114,7 +114,7 @@ impl Tensor {
     pub fn expand(&self, shape: impl IntoShape) -> Tensor {
         self.try_expand_to(&shape.sizes()).or_panic()
     }
-    fn try_expand_to(&self, want: &[i64]) -> Result<Tensor> {
+    pub(crate) fn try_expand_to(&self, want: &[i64]) -> Result<Tensor> {
         let from = self.shape();
         let wrong = || Error::new(Kind::Shape, format!("expand: {from:?} does not broadcast to {want:?}"));
         let lead = want.len().checked_sub(from.len()).ok_or_else(wrong)?;
@@ -184,7 +184,7 @@ impl Tensor {
     pub fn narrow(&self, dim: impl Int, start: impl Int, length: usize) -> Tensor {
         self.try_narrow_to(dim.int(), start.int(), length).or_panic()
     }
-    fn try_narrow_to(&self, dim: i64, start: i64, length: usize) -> Result<Tensor> {
+    pub(crate) fn try_narrow_to(&self, dim: i64, start: i64, length: usize) -> Result<Tensor> {
         let shape = self.shape();
         let at = wrap_dim("narrow", dim, shape.len())?;
         let size = shape.get(at).copied().unwrap_or(0) as i64;

@@ -1,6 +1,6 @@
 //! Ops that Rust or PyTorch spells in a way of its own, so that no method is derived from the signature.
 use crate::{
-    Tensor,
+    Result, Tensor,
     call::{self, Argument, op},
     failure::OrPanic,
     number::IntoScalar,
@@ -15,7 +15,11 @@ impl Tensor {
     /// When this is no bool tensor, or the shapes do not broadcast.
     #[track_caller]
     pub fn if_else(&self, a: impl Operand, b: impl Operand) -> Tensor {
-        call::call_one(op!("where"), &[self.into(), a.argument(), b.argument()]).or_panic()
+        self.choose(a.argument(), b.argument()).or_panic()
+    }
+    #[track_caller]
+    pub(crate) fn choose(&self, a: Argument, b: Argument) -> Result<Tensor> {
+        call::call_one(op!("where"), &[self.into(), a, b])
     }
     /// Elements below `min` become `min`, above `max` become `max`.
     #[track_caller]

@@ -290,10 +290,10 @@ impl Tensor {
     /// Another element type, device, or both: `x.to(BF16)`, `x.to(&device)`. The tensor itself where nothing changes.
     #[track_caller]
     pub fn to(&self, place: impl Into<Place>) -> Tensor {
-        self.try_to(place.into()).or_panic()
+        self.try_to_place(place.into()).or_panic()
     }
     #[track_caller]
-    fn try_to(&self, place: Place) -> Result<Tensor> {
+    pub(crate) fn try_to_place(&self, place: Place) -> Result<Tensor> {
         let dtype = place.dtype.unwrap_or(self.dtype());
         if dtype == self.dtype() {
             return Ok(self.alias());
