@@ -507,9 +507,15 @@ impl Fuser<'_> {
         })
     }
 
-    /// Does the unit overwrite state in place, if all goes well? Such units come last and stay alike, so that they merge.
+    /// Does the unit make the new value of state that it reads? Such units come last and stay alike, so that they merge.
     fn updates_state(&self, u: u32) -> bool {
-        self.units[u as usize].group.points.iter().any(|p| self.is_donated(p.value))
+        let unit = &self.units[u as usize];
+        let state = |p: &crate::index::Point| self.is_donated(p.value);
+        let new = |w: &Write, old: ValueId| {
+            let v = unit.group.points[w.target as usize].value;
+            self.work.graph.ty(v) == self.work.graph.ty(old) && self.work.wanted.contains(&v)
+        };
+        unit.group.points.iter().filter(|p| state(p)).any(|p| unit.writes.iter().any(|w| new(w, p.value)))
     }
     fn is_donated(&self, v: ValueId) -> bool {
         self.work.input_of.get(&v).is_some_and(|&i| self.work.facts[i as usize].donated)
@@ -610,7 +616,14 @@ impl Fuser<'_> {
             (Some(id), Some(at)) => anchored(group, at, &self.work.claims[&id].claimed.outputs[0]),
             _ => group.walk.iter().cloned().collect(),
         };
-        unit.writes.len() + group.open < MOST_BUFFERS
+        // A group that walks columns is no place for a whole tensor: it would keep row reductions out.
+        let columns = group.walk.as_ref().and_then(|w| w.last()).is_some_and(|last| {
+            let inner = map.iter().rev().find(|ix| !ix.terms.is_empty());
+            map.iter().any(|ix| ix.terms.iter().any(|t| t.0 == *last))
+                && inner.is_some_and(|ix| ix.terms.last().is_some_and(|t| t.0 != *last))
+        });
+        !columns
+            && unit.writes.len() + group.open < MOST_BUFFERS
             && classes.iter().all(|c| walks_evenly(group, map, self.shape(v), Some(c)))
     }
 
@@ -638,7 +651,12 @@ impl Fuser<'_> {
             v = self.work.operands(v)[0];
             least = least.min(self.work.graph.ty(v).bytes());
         }
-        if self.free[v.index()].is_some() { 0 } else { least }
+        match self.work.prim(v) {
+            _ if self.free[v.index()].is_some() => 0,
+            // A gather is worth more than its bytes.
+            Some(Prim::Gather { .. }) => 2 * least,
+            _ => least,
+        }
     }
 
     fn fit(&self, u: u32, p: u32) -> Fit {

@@ -9,6 +9,7 @@ mod import;
 mod index;
 mod lower;
 mod memory;
+mod pieces;
 mod schedule;
 mod simplify;
 mod views;

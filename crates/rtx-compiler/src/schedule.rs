@@ -25,11 +25,17 @@ pub(crate) fn schedule(work: &Work, lowered: &Lowered) -> Steps {
 
 /// Does the launch make the new value of state that it reads?
 fn updates_state(work: &Work, lowered: &Lowered, launch: &Launch) -> bool {
-    let donated =
-        |m: Mem| matches!(m, Mem::Value(v) if work.input_of.get(&v).is_some_and(|&i| work.facts[i as usize].donated));
-    let wanted = |m: Mem| work.wanted.iter().any(|&w| lowered.mem(w) == m);
-    launch.arguments.iter().any(|a| a.read && donated(a.mem))
-        && launch.arguments.iter().any(|a| a.written && wanted(a.mem))
+    let state = |m: Mem| match m {
+        Mem::Value(v) if is_donated(work, m) => Some(work.graph.ty(v)),
+        _ => None,
+    };
+    let new = |m: Mem, ty: &rtx_ir::Type| work.wanted.iter().any(|&w| lowered.mem(w) == m && work.graph.ty(w) == ty);
+    let written = |ty: &rtx_ir::Type| launch.arguments.iter().any(|a| a.written && new(a.mem, ty));
+    launch.arguments.iter().filter(|a| a.read).filter_map(|a| state(a.mem)).any(written)
+}
+
+fn is_donated(work: &Work, m: Mem) -> bool {
+    matches!(m, Mem::Value(v) if work.input_of.get(&v).is_some_and(|&i| work.facts[i as usize].donated))
 }
 
 struct Order {
@@ -84,11 +90,10 @@ impl Order {
 
     /// Whoever overwrites memory comes after all who read it, where data allows.
     fn wish_overwrites(&mut self, work: &Work, launches: &[Launch], late: &[bool]) {
-        let donated = |m: &Mem| matches!(m, Mem::Value(v) if work.input_of.get(v).is_some_and(|&i| work.facts[i as usize].donated));
         for (i, launch) in launches.iter().enumerate() {
             let mut over: Vec<(Mem, usize)> = vec![];
             if late[i] {
-                over.extend(launch.arguments.iter().filter(|a| a.read && donated(&a.mem)).map(|a| (a.mem, i)));
+                over.extend(launch.arguments.iter().filter(|a| a.read && is_donated(work, a.mem)).map(|a| (a.mem, i)));
             }
             if let Some((from, _)) = launch.copies {
                 over.extend(launch.before.iter().map(|&b| (from, b)));

@@ -1,10 +1,11 @@
 //! Appending to the working graph: exact rewrites and the merging of equal nodes, as each node arrives.
 //!
 //! Every rewrite holds for NaN, infinities and both zeros (contract N6).
+use crate::pieces::{self, Pieces};
 use rtx_core::{Arith, DType, Dim, Function, Location};
 use rtx_ir::{Graph, NodeId, Op, Prim, Type, ValueId};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Appends nodes, simplified.
@@ -14,6 +15,10 @@ pub(crate) struct Simplifier {
     /// For each node, the recorded nodes that it came from.
     pub origins: Vec<SmallVec<[NodeId; 1]>>,
     known: HashMap<u64, SmallVec<[NodeId; 1]>>,
+    /// Values that are zero outside slices.
+    pieces: HashMap<ValueId, Pieces>,
+    /// Concatenations that sums of slices became.
+    pub joined: HashSet<ValueId>,
     /// Rewrites made.
     pub rewritten: u64,
     /// Nodes merged with equal ones.
@@ -34,7 +39,15 @@ pub(crate) struct Origin {
 impl Simplifier {
     /// Nothing yet.
     pub fn new() -> Self {
-        Self { graph: Graph::new(), origins: vec![], known: HashMap::new(), rewritten: 0, merged: 0 }
+        Self {
+            graph: Graph::new(),
+            origins: vec![],
+            known: HashMap::new(),
+            pieces: HashMap::new(),
+            joined: HashSet::new(),
+            rewritten: 0,
+            merged: 0,
+        }
     }
 
     /// Appends a node that must stay what it is: sources with an identity, barriers.
@@ -69,11 +82,25 @@ impl Simplifier {
             return (self.graph.node(node).outs().collect(), false);
         }
         bucket.push(NodeId(self.graph.nodes().len() as u32));
+        let pieces = self.pieces_of(&op, inputs);
         let node = self.append(op, inputs, types.iter().cloned(), at);
+        self.pieces.extend(pieces.map(|p| (self.graph.node(node).first, p)));
         (self.graph.node(node).outs().collect(), true)
     }
 
-    fn add_prim(&mut self, p: Prim, inputs: &[ValueId], ty: &Type, at: Origin) -> ValueId {
+    /// Slices outside of which the result is zero.
+    fn pieces_of(&self, op: &Op, inputs: &[ValueId]) -> Option<Pieces> {
+        match op {
+            Op::Prim(Prim::UpdateSlice { axis, step }) => pieces::of_update(self, *axis, *step, inputs),
+            Op::Prim(Prim::Binary(Arith::Add)) => {
+                pieces::of_sum(self.pieces.get(&inputs[0])?, self.pieces.get(&inputs[1])?)
+            }
+            _ => None,
+        }
+    }
+
+    /// A primitive of one output.
+    pub fn add_prim(&mut self, p: Prim, inputs: &[ValueId], ty: &Type, at: Origin) -> ValueId {
         self.add(Op::Prim(p), inputs, std::slice::from_ref(ty), at).0[0]
     }
 
@@ -84,7 +111,7 @@ impl Simplifier {
     }
 
     /// The number that every element of a value is.
-    fn splat(&self, mut v: ValueId) -> Option<u64> {
+    pub fn splat(&self, mut v: ValueId) -> Option<u64> {
         loop {
             match self.parts(v)? {
                 (Prim::Constant { bits, .. }, _) => return Some(*bits),
@@ -121,6 +148,10 @@ impl Simplifier {
                 (Prim::Unary(g), Some(inner)) if f == g => Some(inner),
                 _ => None,
             },
+            Prim::Binary(Arith::Add) if self.pieces.contains_key(&x) && self.pieces.contains_key(&inputs[1]) => {
+                let sum = pieces::of_sum(&self.pieces[&x], &self.pieces[&inputs[1]])?;
+                sum.joined(self, ty, at)
+            }
             Prim::Binary(f) => self.rewrite_binary(*f, x, inputs[1], ty),
             // Equal branches, or a condition that is part of the program.
             Prim::Select if inputs[1] == inputs[2] => Some(inputs[1]),
@@ -131,6 +162,9 @@ impl Simplifier {
 
     /// Two movements in a row are one; a cast that loses nothing before another cast is not needed.
     fn rewrite_pair(&mut self, p: &Prim, x: ValueId, ty: &Type, at: Origin) -> Option<ValueId> {
+        if let Some(moved) = pieces::moved(self, p, x, ty, at) {
+            return Some(moved);
+        }
         let (inner, y) = self.parts(x)?;
         let (inner, y) = (inner.clone(), y?);
         match (p, inner) {

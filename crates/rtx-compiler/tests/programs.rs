@@ -364,3 +364,26 @@ fn gradients_of_biases_merge() {
     let plan = c.check();
     assert_eq!((steps(&plan), counter(&plan, "instances")), (1, 4));
 }
+
+#[test]
+fn gradients_of_slices_are_written_side_by_side() {
+    let mut c = Case::new();
+    let parts: Vec<ValueId> = (0..3).map(|_| c.floats([1, 2, 4])).collect();
+    let mut b = c.b();
+    let zeros = b.full(DType::F32, &Shape::from([3, 2, 4]), 0.0).expect("zeros");
+    let mut sum: Option<ValueId> = None;
+    for (i, &p) in parts.iter().enumerate() {
+        let negated = b.mul(p, -0.0).expect("zeros of both signs");
+        let p = if i == 1 { negated } else { p };
+        let at = b.constant(DType::I64, 2 - i as i64).expect("start");
+        let placed = b.prim(Prim::UpdateSlice { axis: 0, step: 1 }, &[zeros, p, at]).expect("placed");
+        sum = Some(sum.map_or(placed, |s| b.add(s, placed).expect("add")));
+    }
+    let moved = b.permute(sum.expect("three"), &[1, 0, 2]).expect("permute");
+    let flat = b.reshape(moved, &Shape::from([2, 12])).expect("reshape");
+    let y = b.neg(flat).expect("neg");
+    c.want(y);
+    c.want(flat);
+    let plan = c.check();
+    assert_eq!(counter(&plan, "instances"), 4, "three parts and what reads them: {plan:?}");
+}
