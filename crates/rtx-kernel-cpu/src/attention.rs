@@ -463,7 +463,7 @@ unsafe fn forward_block<T: Real>(p: &Problem<T>, results: &Results<T>, block: Bl
             }
         }
         for i in 0..n {
-            let (row, mine) = (row_mut(scores, i, seen), p.seen(t + i));
+            let (row, mine) = (row_mut(scores, i, padded(seen)), p.seen(t + i));
             let (sum, level) = softmax_row(p, row, mine, p.mask_row(b, h, t + i));
             sums.at_row(i).ptr.write(sum);
             lse.at_row(t + i).ptr.write(level);
@@ -505,18 +505,22 @@ unsafe fn side_by_side<'a, T: Real>(m: Matrix<T>, n: usize, held: Matrix<T>) -> 
 }
 
 /// Scores of the first `seen` keys become `exp(score - max)`, the others 0. Gives their sum (1 where nothing is seen)
-/// and `log Σ exp`.
+/// and `log Σ exp`. The row is whole groups of 16 elements.
 #[inline(always)]
 unsafe fn softmax_row<T: Real>(p: &Problem<T>, row: &mut [T], seen: usize, mask: Option<(*const u8, isize)>) -> (T, T) {
-    let (mine, others) = row.split_at_mut(seen);
+    let (mine, others) = row.split_at_mut(padded(seen));
     others.fill(T::ZERO);
     // SAFETY: the caller's promise.
-    unsafe { p.finish_scores(mine, mask) };
+    unsafe { p.finish_scores(&mut mine[..seen], mask) };
+    for x in &mut mine[seen..] {
+        *x = T::LOWEST;
+    }
     let top = row_max(mine);
     if top == T::LOWEST && mine.iter().all(|x| *x == T::LOWEST) {
         mine.fill(T::ZERO);
         return (T::ONE, T::LOWEST);
     }
+    // exp(-infinity) is 0.
     row_exp(mine, top);
     let sum = row_sum(mine);
     (sum, sum.log() + top)
@@ -636,7 +640,7 @@ unsafe fn backward_block<T: Real>(p: &Problem<T>, flow: &Flow<T>, head: &Head<T>
             let result = side_by_side(out.at_row(t + i), p.e, head.rows);
             let delta = row_dot(side_by_side(dout.at_row(t + i), p.e, head.rows.at_row(1)), result);
             let level = flow.lse.head(b, h).at_row(t + i).ptr.read();
-            let (w, s) = (row_mut(weights, i, seen), row_mut(slopes, i, seen));
+            let (w, s) = (row_mut(weights, i, padded(seen)), row_mut(slopes, i, padded(seen)));
             slope_row(p, w, s, p.seen(t + i), p.mask_row(b, h, t + i), level, delta);
         }
         chunked_product(p.kernels, [n, seen, p.d], slopes, head.key_rows, dq.at_row(t));
@@ -647,7 +651,7 @@ unsafe fn backward_block<T: Real>(p: &Problem<T>, flow: &Flow<T>, head: &Head<T>
 }
 
 /// Scores become weights `exp(score - lse)`, and products with the values become slopes `weight (product - delta)
-/// scale`; both are 0 beyond the first `seen` keys.
+/// scale`; both are 0 beyond the first `seen` keys. The rows are whole groups of 16 elements.
 #[inline(always)]
 unsafe fn slope_row<T: Real>(
     p: &Problem<T>,
@@ -658,17 +662,16 @@ unsafe fn slope_row<T: Real>(
     level: T,
     delta: T,
 ) {
-    let (weights, others) = weights.split_at_mut(seen);
-    let (slopes, other_slopes) = slopes.split_at_mut(seen);
+    let seen = if level == T::LOWEST { 0 } else { seen };
+    let (weights, others) = weights.split_at_mut(padded(seen));
     others.fill(T::ZERO);
-    other_slopes.fill(T::ZERO);
-    if level == T::LOWEST {
-        weights.fill(T::ZERO);
-        slopes.fill(T::ZERO);
-        return;
-    }
+    let (slopes, others) = slopes.split_at_mut(padded(seen));
+    others.fill(T::ZERO);
     // SAFETY: the caller's promise.
-    unsafe { p.finish_scores(weights, mask) };
+    unsafe { p.finish_scores(&mut weights[..seen], mask) };
+    for (w, s) in weights[seen..].iter_mut().zip(&mut slopes[seen..]) {
+        (*w, *s) = (T::LOWEST, T::ZERO);
+    }
     row_exp(weights, level);
     let scale = T::of(p.settings.scale);
     for (s, w) in slopes.iter_mut().zip(weights.iter()) {

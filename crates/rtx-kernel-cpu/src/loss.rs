@@ -6,7 +6,7 @@
 //! A target that is neither a class nor ignored is reported, and its row counts as one of class 0.
 //!
 //! Numerics: the body's: a row's sums and the sum over rows follow the tree of contract N3.
-use crate::row::{Real, row_exp_sum, row_max, row_sum};
+use crate::row::{LANES, Real, exps, row_exp_sum, row_max, row_sum};
 use rtx_core::{DType, Result};
 use rtx_cpu::{isa, pool, with_scratch};
 use rtx_hal::{Code, Device, ErrorSlot, Launch, NativeKernel, malformed};
@@ -284,6 +284,12 @@ impl<T: Real> Code for Backward<T> {
     }
 }
 
+/// A slope less what smoothing spreads over all classes.
+#[inline(always)]
+fn slope<T: Real>(p: T, smooth: bool, spread: T) -> T {
+    if smooth { p - spread } else { p }
+}
+
 /// `(exp(x - lse) - (1 - ε) onehot - ε/C) · scale`; the row of logits and the result may be the same memory.
 #[inline(always)]
 unsafe fn backward_row<T: Real>(rows: &Rows<'_, T>, i: usize, lse: T, scale: T, out: *mut T, step: isize) {
@@ -302,18 +308,20 @@ unsafe fn backward_row<T: Real>(rows: &Rows<'_, T>, i: usize, lse: T, scale: T, 
             return;
         }
         let picked = (first.wrapping_offset(class as isize * x_step).read() - lse).exp();
+        let smooth = smoothing != 0.0;
         let (hot, spread) = (T::of(1.0 - smoothing), T::of(smoothing / rows.c as f64));
-        let slope = |p: T| if smoothing == 0.0 { p } else { p - spread };
-        if x_step == 1 && step == 1 {
-            for j in 0..rows.c {
-                out.add(j).write(slope((first.add(j).read() - lse).exp()) * scale);
+        let full = if x_step == 1 && step == 1 { rows.c / LANES * LANES } else { 0 };
+        for j in (0..full).step_by(LANES) {
+            let mut p = exps(first.add(j).cast::<[T; LANES]>().read_unaligned(), lse);
+            for p in &mut p {
+                *p = slope(*p, smooth, spread) * scale;
             }
-        } else {
-            for j in 0..rows.c as isize {
-                let p = (first.wrapping_offset(j * x_step).read() - lse).exp();
-                out.wrapping_offset(j * step).write(slope(p) * scale);
-            }
+            out.add(j).cast::<[T; LANES]>().write_unaligned(p);
         }
-        out.wrapping_offset(class as isize * step).write(slope(picked - hot) * scale);
+        for j in full as isize..rows.c as isize {
+            let p = (first.wrapping_offset(j * x_step).read() - lse).exp();
+            out.wrapping_offset(j * step).write(slope(p, smooth, spread) * scale);
+        }
+        out.wrapping_offset(class as isize * step).write(slope(picked - hot, smooth, spread) * scale);
     }
 }
