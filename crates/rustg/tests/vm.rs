@@ -343,3 +343,263 @@ fn random_nests_have_the_same_bits_everywhere() {
         }
     }
 }
+
+#[test]
+#[ignore = "many more random nests: minutes"]
+fn random_nests_many() {
+    for seed in 150..6000 {
+        let (nest, memory, sizes) = made_up(seed);
+        check(&nest, &memory, &sizes);
+    }
+}
+
+/// Checks a nest given as text with buffers of the given lengths.
+fn check_text(text: &str, lengths: &[usize], sizes: &[i64]) {
+    let nest = Nest::parse(text).unwrap();
+    let mut r = Random(7);
+    let memory = nest.buffers.iter().zip(lengths).map(|(b, &n)| elements(b.dtype, n, &mut r)).collect();
+    check(&nest, &memory, sizes);
+}
+
+const SOFTMAX: &str = "nest 2
+axis s0
+walk s1
+buffer f32
+buffer f32 written
+buffer f32 written
+%0 = load f32 b0 +0 a0*s1 a1*1
+%1 = reduce.max f32 %0
+%2 = sub f32 %0 %1
+%3 = exp f32 %2
+%4 = reduce.sum f32 %3
+%5 = div f32 %3 %4
+store b1 +0 a0*s1 a1*1 = %5
+store b2 +0 a0*1 = %4
+";
+
+#[test]
+fn rows_of_any_length() {
+    // The last is too long to be held whole: each phase computes what it needs.
+    for (rows, cols) in [(1, 1), (7, 5), (130, 16), (5, 100), (3, 4095), (2, 4096), (9, 4097), (2, 20000), (1, 70001)] {
+        check_text(SOFTMAX, &[rows * cols, rows * cols, rows], &[rows as i64, cols as i64]);
+    }
+    for (rows, cols) in [(0, 5), (3, 0), (0, 0)] {
+        check_text(SOFTMAX, &[8, 8, 8], &[rows, cols]);
+    }
+}
+
+/// Sums down the rows of something computed, with values along either axis, and an output of every element.
+const COLUMNS: &str = "nest 2
+axis s1
+walk s0
+buffer f32
+buffer f32
+buffer f32
+buffer f32 written
+buffer f32 written
+buffer i64 written
+%0 = load f32 b0 +0 a0*1 a1*s1
+%1 = load f32 b1 +0 a0*1
+%2 = load f32 b2 +0 a1*1
+%3 = exp f32 %2
+%4 = sub f32 %0 %1
+%5 = mul f32 %4 %3
+%6 = reduce.sum f32 %5
+%7 = mul f32 %5 %6
+%8 = arg.min i64 %7
+store b3 +0 a0*1 = %6
+store b4 +0 a0*1 a1*s1 = %7
+store b5 +0 a0*1 = %8
+";
+
+#[test]
+fn columns_of_any_length() {
+    for (rows, cols) in [(1, 1), (5, 70), (16, 64), (100, 3), (4096, 65), (4097, 2), (9000, 5), (300, 700), (0, 5)] {
+        let n = rows * cols;
+        check_text(COLUMNS, &[n, cols, rows, cols, n, cols], &[rows as i64, cols as i64]);
+    }
+}
+
+#[test]
+fn column_sums_straight_from_memory() {
+    let text = "nest 2
+axis s1
+walk s0
+buffer f32
+buffer f32 written
+%0 = load f32 b0 +0 a0*1 a1*s1
+%1 = reduce.sum f32 %0
+store b1 +0 a0*1 = %1
+";
+    for (rows, cols) in [(3072, 128), (4096, 1), (4100, 33), (12289, 20), (1, 300)] {
+        check_text(text, &[rows * cols, cols], &[rows as i64, cols as i64]);
+    }
+}
+
+#[test]
+fn updates_in_place() {
+    let text = "nest 1
+axis s0
+axis 3
+buffer f32 written
+buffer f32 written
+buffer f32
+%0 = load f32 b0 +0 a0*3 a1*1
+%1 = load f32 b1 +0 a0*3 a1*1
+%2 = load f32 b2 +0 a1*1
+%3 = mul f32 %0 %2
+%4 = add f32 %3 %1
+store b0 +0 a0*3 a1*1 = %4
+store b1 +0 a0*3 a1*1 = %0
+";
+    for n in [1, 5, 5000] {
+        check_text(text, &[3 * n, 3 * n, 3], &[n as i64]);
+    }
+    let softmax_in_place = SOFTMAX.replace("buffer f32\n", "buffer f32 written\n").replace("store b1", "store b0");
+    for (rows, cols) in [(3, 50), (2, 5000), (1, 70001)] {
+        check_text(&softmax_in_place, &[rows * cols, 1, rows], &[rows as i64, cols as i64]);
+    }
+}
+
+/// Two arguments may be one piece of memory: an input that dies where an output begins.
+#[test]
+fn one_memory_under_two_names() {
+    let text = "tile 1
+axis s0
+buffer f32
+buffer f32 written
+buffer f32 written
+phase 0
+%0 = load f32 b0 +0 a0*1
+%1 = add f32 %0 %0
+%2 = mul f32 %0 %1
+store b1 +0 a0*1 = %1
+store b2 +0 a0*1 = %2
+";
+    let prog = TileProg::parse(text).unwrap();
+    let n = 5000;
+    for isa in Isa::available() {
+        let mut x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let mut y = vec![0f32; n];
+        let pointers = [x.as_mut_ptr() as *mut u8, x.as_mut_ptr() as *mut u8, y.as_mut_ptr() as *mut u8];
+        let sizes = [n as i64];
+        // SAFETY: the buffers have `n` elements.
+        unsafe { prog.run(&pointers, &sizes, 0..prog.work(&sizes), isa, &mut Scratch::new(), &|_, _| {}) };
+        for i in 0..n {
+            let v = i as f32;
+            assert_eq!((x[i], y[i]), (v + v, v * (v + v)));
+        }
+    }
+}
+
+#[test]
+fn gathers_report_and_slices_clamp() {
+    let gather = "nest 2
+axis s0
+axis 5
+buffer i64
+buffer f32
+buffer f32 written
+%0 = load i64 b0 +0 a0*1
+%1 = load f32 b1 +0 a1*1 [%0*5<s1!]
+store b2 +0 a0*5 a1*1 = %1
+";
+    let nest = Nest::parse(gather).unwrap();
+    let prog = schedule(&nest).unwrap();
+    let table: Vec<u64> = (0..20).map(|i| (i as f32).to_bits() as u64).collect();
+    let memory = vec![vec![1, 3, 9, u64::MAX], table, vec![0; 20]];
+    check(&nest, &memory, &[4, 4]);
+    let (out, reports) = run(&prog, &memory, &[4, 4], Isa::detect(), Cut::Whole);
+    assert_eq!(reports, [(9, 4), (-1, 4)]);
+    assert_eq!(f32::from_bits(out[2][19] as u32), 4.0);
+
+    // A row written at a position known only now, past the end: clamped.
+    let update = "nest 1
+axis 5
+buffer i64
+buffer f32
+buffer f32 written
+%0 = load i64 b0 +0
+%1 = load f32 b1 +0 a0*1
+%2 = neg f32 %1
+store b2 +0 a0*1 [%0*5<s0] = %2
+";
+    for position in [0u64, 2, 7] {
+        let mut r = Random(1);
+        let memory = vec![vec![position], elements(DType::F32, 5, &mut r), vec![0; 15]];
+        check(&Nest::parse(update).unwrap(), &memory, &[3]);
+    }
+}
+
+#[test]
+fn one_number() {
+    let text = "nest 1
+buffer f32
+buffer f32
+buffer f32 written
+%0 = load f32 b0 +0
+%1 = load f32 b1 +2
+%2 = sized i64 s0
+%3 = cast f32 %2
+%4 = fma f32 %0 %1 %3
+store b2 +1 = %4
+";
+    check_text(text, &[1, 3, 2], &[9]);
+    let prog = schedule(&Nest::parse(text).unwrap()).unwrap();
+    assert_eq!(prog.work(&[9]), 1);
+}
+
+/// Every type that tensors have: integers of all widths, and casts through the short floats.
+#[test]
+fn all_types() {
+    for t in [DType::I8, DType::I16, DType::U16, DType::U64, DType::F16, DType::BF16] {
+        let text = format!(
+            "nest 0
+axis 40
+walk 33
+buffer f32
+buffer {t} written
+buffer f32 written
+buffer i64 written
+%0 = load f32 b0 +0 a0*33 a1*1
+%1 = cast {t} %0
+%2 = cast f32 %1
+%3 = cast i64 %1
+store b1 +0 a0*33 a1*1 = %1
+store b2 +0 a0*33 a1*1 = %2
+store b3 +0 a0*33 a1*1 = %3
+"
+        );
+        let prog = schedule(&Nest::parse(&text).unwrap()).unwrap();
+        let n = 40 * 33;
+        let x: Vec<u64> = (0..n).map(|i| (i as f32 * 0.37 - 100.0).to_bits() as u64).collect();
+        let memory = vec![x.clone(), vec![0; n], vec![0; n], vec![0; n]];
+        let (out, _) = run(&prog, &memory, &[], Isa::detect(), Cut::Whole);
+        for i in 0..n {
+            let v = f32::from_bits(x[i] as u32);
+            let back = f32::from_bits(out[2][i] as u32);
+            let want = match t {
+                DType::I8 => v as i8 as f32,
+                DType::I16 => v as i16 as f32,
+                DType::U16 => v as u16 as f32,
+                DType::U64 => v as u64 as f32,
+                DType::F16 => return assert!((back - v).abs() <= v.abs() / 2048.0),
+                _ => return assert!((back - v).abs() <= v.abs() / 256.0),
+            };
+            assert_eq!(back, want, "{v} as {t}");
+            assert_eq!(out[3][i] as i64, want as i64);
+        }
+    }
+}
+
+#[test]
+fn what_has_no_kernel_is_refused() {
+    let nest = |t: &str| format!("nest 0\nbuffer {t}\n%0 = load {t} b0 +0\n%1 = add {t} %0 %0\n");
+    let stored =
+        |t: &str| nest(t).replace("%0 = load", "buffer X written\n%0 = load").replace('X', t) + "store b1 +0 = %1\n";
+    let refused = |t| schedule(&Nest::parse(&stored(t)).unwrap()).err();
+    assert_eq!(refused("f16").as_deref(), Some("%1: no kernel for f16"));
+    assert_eq!(refused("f32"), None);
+    let tile = schedule(&Nest::parse(SOFTMAX).unwrap()).unwrap().print();
+    assert_eq!(TileProg::parse(&tile.replace("phase 2", "phase 1")).err().as_deref(), Some("%5 cannot be in phase 1"));
+}

@@ -140,20 +140,18 @@ impl Binding {
     /// Binds; `None` for a type that has no kernel.
     pub fn new(prog: &TileProg, key: Key) -> Option<Binding> {
         let space = Space::new(prog, &key.sizes, key.boxed);
-        let mut whole = Binder::new(prog, &key, &space, true);
-        whole.emit()?;
-        let bytes = whole.tile_bytes();
-        let tile = TileSize::choose(&space, bytes, whole.crosses(), true);
-        let (mut binder, tile) = match tile {
-            Some(tile) => (whole, tile),
-            None => {
-                let mut cut = Binder::new(prog, &key, &space, false);
-                cut.emit()?;
-                let bytes = cut.tile_bytes();
-                let tile = TileSize::choose(&space, bytes, cut.crosses(), false)?;
-                (cut, tile)
-            }
-        };
+        // The tile is chosen as if every store were aliased: how the work is cut depends on the sizes alone.
+        let measured = Key { aliased: u64::MAX, ..key.clone() };
+        let (mut whole, mut tile) = (true, None);
+        while tile.is_none() {
+            let mut binder = Binder::new(prog, &measured, &space, whole);
+            binder.emit()?;
+            tile = TileSize::choose(&space, binder.tile_bytes(), binder.crosses(), whole);
+            whole &= tile.is_some();
+        }
+        let tile = tile?;
+        let mut binder = Binder::new(prog, &key, &space, whole);
+        binder.emit()?;
         let scratch_bytes = binder.place_slots(&tile);
         let Binder { views, outer, row_ops, col_ops, phases, ends, consts, .. } = binder;
         let mut binding = Binding {
