@@ -1,7 +1,7 @@
 //! Why a region found no plan: the field in which it differs from the nearest one there was (contract R2).
 use crate::cache::{Entry, Family, PlanCache};
 use crate::region::Body;
-use crate::runner::FullKey;
+use crate::runner::{ABSENT, DENSE, DONATED, FullKey};
 use rtx_ir::{NodeId, ValueId};
 
 /// One sentence.
@@ -21,8 +21,26 @@ fn explain_structure(family: &Family, body: &Body, key: &FullKey) -> String {
         0 => format!("{} is new there", node(body, body.key.node_of_byte(at))),
         n => {
             let ty = body.inputs.get(n - 1).map_or_else(String::new, |v| v.ty().to_string());
-            format!("layout, donation or sharing of input {} differs ({ty})", n - 1)
+            let start = key.fact_starts[n - 1];
+            let (was, is) = (family.structure.get(start).copied().unwrap_or(0), key.structure[start]);
+            format!("input {} ({ty}) {}", n - 1, explain_fact(was, is))
         }
+    }
+}
+
+/// What changed about an input's memory, from the flags of the two keys.
+fn explain_fact(was: u8, is: u8) -> &'static str {
+    let (new, gone) = (is & !was, was & !is);
+    if new & DONATED != 0 {
+        "may be overwritten, and could not be before"
+    } else if gone & DONATED != 0 {
+        "may not be overwritten, and could be before: somebody holds it"
+    } else if (new | gone) & DENSE != 0 {
+        "lies in another layout"
+    } else if (new | gone) & ABSENT != 0 {
+        "is the result of something that failed, or no longer is"
+    } else {
+        "shares its memory with another input, or no longer does"
     }
 }
 

@@ -39,6 +39,12 @@ pub(crate) struct FullKey {
     pub(crate) fact_starts: Vec<usize>,
 }
 
+// Flags of an input's facts in the key.
+pub(crate) const DONATED: u8 = 1;
+pub(crate) const DENSE: u8 = 2;
+const SHARED: u8 = 4;
+pub(crate) const ABSENT: u8 = 8;
+
 type Symbols = SmallVec<[(SymId, i64); 2]>;
 
 impl Job<'_> {
@@ -65,8 +71,8 @@ impl FullKey {
     fn push_fact(&mut self, fact: &InputFact, sizes: &[usize], absent: bool) {
         self.fact_starts.push(self.structure.len());
         let contiguous = fact.layout.is_contiguous(sizes);
-        let flags = [fact.donated, contiguous, fact.alias.is_some(), absent];
-        self.structure.push(flags.iter().rev().fold(0, |bits, &flag| bits << 1 | u8::from(flag)));
+        let flags = [(fact.donated, DONATED), (contiguous, DENSE), (fact.alias.is_some(), SHARED), (absent, ABSENT)];
+        self.structure.push(flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum());
         if let Some(first) = fact.alias {
             self.structure.extend_from_slice(&first.to_le_bytes());
         }
