@@ -4,9 +4,9 @@ use crate::import::Imported;
 use crate::lower::Lowered;
 use crate::memory::Homes;
 use crate::work::Work;
-use rtx_hal::Lang;
 use rtx_ir::Graph;
 use rtx_plan::{OutputPlace, Plan};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Is this form among those that `RTX_DUMP=graph,plan,kernel,source` names?
@@ -21,15 +21,21 @@ pub(crate) fn graph(stage: &str, graph: &Graph) {
     }
 }
 
-/// Prints a plan and its kernels.
+/// Prints a plan.
 pub(crate) fn plan(plan: &Plan) {
     if wanted("plan") {
-        eprintln!("# plan\n{plan:#?}");
+        eprintln!("# plan\n{plan}");
     }
-    for (i, k) in plan.kernels.iter().enumerate() {
-        let form = if k.lang == Lang::Tile { "source" } else { "kernel" };
-        if wanted(form) || wanted("source") {
-            eprintln!("# kernel {i}: {}\n{}", k.name, k.text);
+    for (i, k) in plan.kernels.iter().enumerate().filter(|_| wanted("source")) {
+        eprintln!("# source of kernel {i}: {}\n{}", k.name, k.text);
+    }
+}
+
+/// Prints the nests that kernels are made of.
+pub(crate) fn kernels(lowered: &Lowered) {
+    for (i, nest) in lowered.launches.iter().enumerate().filter_map(|(i, l)| Some((i, l.nest.as_ref()?))) {
+        if wanted("kernel") {
+            eprintln!("# kernel of launch {i}\n{}", nest.print());
         }
     }
 }
@@ -42,7 +48,7 @@ pub(crate) fn counters(
     lowered: &Lowered,
     homes: &Homes,
     plan: &Plan,
-) -> Vec<(&'static str, u64)> {
+) -> Vec<(Cow<'static, str>, u64)> {
     let mut count: BTreeMap<&'static str, u64> = BTreeMap::new();
     count.insert("nodes", work.graph.nodes().len() as u64);
     count.insert("nodes_rewritten", imported.rewritten);
@@ -65,5 +71,5 @@ pub(crate) fn counters(
     for g in work.claims.values() {
         *count.entry(g.name).or_default() += 1;
     }
-    count.into_iter().collect()
+    count.into_iter().map(|(name, n)| (Cow::Borrowed(name), n)).collect()
 }

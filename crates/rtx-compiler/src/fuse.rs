@@ -145,11 +145,12 @@ impl Fuser<'_> {
             is_input
                 || (base.shape.is_static() && base.shape.numel() == self.shape(v).numel() && !self.is_source(s.base))
         };
-        if self.work.is_view(v) && self.shape(v).is_static() {
-            if let Some(s) = resolve(self.work, v).into_iter().find(|s| s.base != v && whole(s)) {
-                self.needed[s.base.index()] = true;
-                return Some(s);
-            }
+        if self.work.is_view(v)
+            && self.shape(v).is_static()
+            && let Some(s) = resolve(self.work, v).into_iter().find(|s| s.base != v && whole(s))
+        {
+            self.needed[s.base.index()] = true;
+            return Some(s);
         }
         self.needed[v.index()] = true;
         None

@@ -50,6 +50,7 @@ impl Compile for Compiler {
         let fused = fuse::fuse(&work, self.fusion)?;
         // Each unit becomes a launch: axes merged, addresses strides, sizes arguments; what no axis walks is copied.
         let lowered = lower::lower(&work, &fused.units)?;
+        dump::kernels(&lowered);
         // Recorded order, updates of state last; small independent launches of one kernel become one step.
         let steps = schedule::schedule(&work, &lowered);
         // Copies of dead memory elided, results over dead operands, donated state kept in place, the arena cut.

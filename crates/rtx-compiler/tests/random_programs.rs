@@ -96,7 +96,7 @@ impl Program {
         } else if self.ty(x).0 == DType::F64 {
             Prim::Cast(DType::F32)
         } else {
-            self.random.pick(&[0, 1]).eq(&0).then_some(Prim::Cast(DType::F32)).unwrap_or(Prim::Unary(Function::Neg))
+            if self.random.next(2) == 0 { Prim::Cast(DType::F32) } else { Prim::Unary(Function::Neg) }
         };
         self.case.b().prim(p, &[x]).ok()
     }
@@ -132,7 +132,7 @@ impl Program {
         let fold = self.random.pick(&[Fold::Sum, Fold::Max]);
         let mut b = self.case.b();
         let s = b.reduce_keep(fold, x, &axes).ok()?;
-        let s = if first % 2 == 0 { b.mul(s, 0.5).ok()? } else { b.tanh(s).ok()? };
+        let s = if first.is_multiple_of(2) { b.mul(s, 0.5).ok()? } else { b.tanh(s).ok()? };
         b.sub(x, s).ok()
     }
     fn reshape(&mut self) -> Option<ValueId> {
@@ -145,7 +145,7 @@ impl Program {
             to = vec![0, self.random.next(3)];
         } else {
             for d in [2, 3, 4, 5, 6] {
-                if rest % d == 0 && self.random.next(2) == 0 {
+                if rest.is_multiple_of(d) && self.random.next(2) == 0 {
                     to.push(d);
                     rest /= d;
                 }
@@ -206,7 +206,7 @@ impl Program {
                 let len = self.ty(u).1[axis];
                 let step = self.random.pick(&[1i64, 2, -1]);
                 let start = self.start();
-                let fits = len == 0 || (len - 1) * step.unsigned_abs() as usize + 1 <= shape[axis];
+                let fits = len == 0 || (len - 1) * (step.unsigned_abs() as usize) < shape[axis];
                 fits.then(|| self.case.b().prim(Prim::UpdateSlice { axis, step }, &[x, u, start]).ok()).flatten()
             }
             _ => {

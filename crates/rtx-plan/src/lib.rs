@@ -2,12 +2,14 @@
 #![allow(clippy::module_name_repetitions, reason = "the words are the house's words")]
 
 mod size;
+mod text;
 pub use size::SizeExpr;
 
 use rtx_core::{Dim, Layout, Result, SymId};
 use rtx_hal::{KernelSource, Target};
 use rtx_ir::{Graph, NodeId, Type, ValueId};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 
 /// What a compiler is asked for.
 pub struct Request<'a> {
@@ -85,7 +87,8 @@ pub struct Output {
     pub ty: Type,
     /// Where its memory comes from.
     pub place: OutputPlace,
-    /// Where its elements lie in that memory.
+    /// Where its elements lie in that memory. Where the type has symbols, a layout that is dense at their largest
+    /// values stands for a dense one at every size.
     pub layout: Layout,
 }
 
@@ -120,7 +123,7 @@ pub struct Plan {
     /// Symbols that a run must bind, with their largest values.
     pub symbols: Vec<(SymId, u64)>,
     /// What the compiler did, for reports and tests: name and count, sorted by name.
-    pub counters: Vec<(&'static str, u64)>,
+    pub counters: Vec<(Cow<'static, str>, u64)>,
 }
 
 /// Makes a plan of a region.

@@ -70,7 +70,9 @@ impl Case {
     pub fn compile_with(&self, fusion: Fusion, claims: Vec<Arc<dyn Claim>>) -> Plan {
         let compiler = Compiler::new(claims).with_fusion(fusion);
         let request = Request { graph: &self.graph, inputs: &self.facts, wanted: &self.wanted, target: &TARGET };
-        compiler.compile(&request).expect("compiles")
+        let plan = compiler.compile(&request).expect("compiles");
+        assert_eq!(Plan::parse(&plan.to_string()).expect("the plan's text parses"), plan);
+        plan
     }
     /// Fused, unfused and the oracle agree; returns the fused plan.
     pub fn check(&self) -> Plan {
