@@ -1,7 +1,7 @@
 //! Runs plans slowly and checks every access: nests by the oracle, one instruction at a time over the whole space.
 #![allow(dead_code, reason = "each test file uses its part")]
 use rtx_compiler::{Compiler, Fusion};
-use rtx_core::{DType, Dim, Layout, Location, SymId};
+use rtx_core::{DType, Dim, Layout, Location, Shape, SymId};
 use rtx_hal::{Lang, Target};
 use rtx_ir::oracle::{Tensor, Value, eval, eval_node};
 use rtx_ir::{Builder, Graph, NodeId, Op, Prim, Type, ValueId};
@@ -42,6 +42,19 @@ impl Case {
         let v = self.graph.push_input(t.ty.clone(), Location::caller());
         self.inputs.push(t);
         self.facts.push(InputFact { layout, donated: false, alias: None });
+        v
+    }
+    /// An input whose type names symbols; `t` has the sizes of this run. Binds them.
+    #[track_caller]
+    pub fn symbolic(&mut self, t: Tensor, shape: Shape) -> ValueId {
+        for (d, n) in shape.iter().zip(t.ty.shape.sizes()) {
+            if let Dim::Sym { id, .. } = d {
+                self.symbols.insert(id, n as i64);
+            }
+        }
+        let v = self.graph.push_input(Type::new(t.ty.dtype, shape.clone()), Location::caller());
+        self.inputs.push(t);
+        self.facts.push(InputFact { layout: Layout::contiguous(&shape.sizes()), donated: false, alias: None });
         v
     }
     /// Floats from a fixed sequence.
@@ -181,7 +194,12 @@ pub fn run(plan: &Plan, case: &Case) -> Vec<Tensor> {
     let mut memory = Memory {
         arena: vec![0xA5; plan.arena_bytes as usize],
         slots: slots.collect(),
-        inputs: case.inputs.iter().zip(&case.facts).map(|(t, f)| spread(t, &f.layout)).collect(),
+        inputs: case
+            .graph
+            .inputs()
+            .zip(case.inputs.iter().zip(&case.facts))
+            .map(|(v, (t, f))| laid_out(case, v, t, f))
+            .collect(),
         params: case.graph.params().iter().flat_map(|p| p.to_ne_bytes()).collect(),
         constants: plan.constants.clone(),
     };
@@ -205,6 +223,17 @@ pub fn run(plan: &Plan, case: &Case) -> Vec<Tensor> {
         assert_eq!(memory.inputs[i], before[i], "input {i} was overwritten: {fact:?}");
     }
     (0..plan.outputs.len()).map(|k| read_output(plan, k, case, &mut memory)).collect()
+}
+
+/// An input's memory. One whose type names symbols is dense at the sizes of the run, and has room for the largest.
+fn laid_out(case: &Case, v: ValueId, t: &Tensor, fact: &InputFact) -> Vec<u8> {
+    let ty = case.graph.ty(v);
+    if ty.shape.is_static() {
+        return spread(t, &fact.layout);
+    }
+    let mut bytes = spread(t, &Layout::contiguous(&t.ty.shape.sizes()));
+    bytes.resize(ty.bytes(), 0xA5);
+    bytes
 }
 
 fn nest_of(text: &str) -> Nest {
