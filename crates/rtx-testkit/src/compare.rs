@@ -24,7 +24,8 @@ pub fn compare(got: &Tensor, want: &Tensor, ulps: u32) -> Result<(), String> {
 }
 
 /// Compares what a back end made of one node with the oracle on the same operands: sums within rounding of the sum of
-/// magnitudes, everything else within what the definition's samples allow.
+/// magnitudes, everything else within what the definition's samples allow (twice that in f64, where the oracle rounds
+/// too).
 ///
 /// # Errors
 /// The first element that is off, or what the oracle refuses.
@@ -35,7 +36,7 @@ pub fn compare_node(op: &Op, operands: &[&Tensor], got: &[Tensor]) -> Result<(),
     }
     let check = |(i, w): (usize, &Tensor)| match sum_terms(op, operands) {
         Some(terms) if w.ty.dtype.is_float() => compare_sum(op, operands, &got[i], w, terms),
-        _ => compare(&got[i], w, ulps(op)),
+        _ => compare(&got[i], w, if w.ty.dtype == DType::F64 { 2 * ulps(op) } else { ulps(op) }),
     };
     want.iter().enumerate().try_for_each(check).map_err(|what| format!("{}: {what}", op.name()))
 }

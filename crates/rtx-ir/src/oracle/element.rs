@@ -133,13 +133,14 @@ fn float_function(f: Function, x: f64) -> f64 {
     match f {
         Function::Neg => -x,
         Function::Abs => x.abs(),
+        // Of both zeros 0.
         Function::Sign => {
             if x > 0.0 {
                 1.0
             } else if x < 0.0 {
                 -1.0
             } else {
-                x
+                x.abs()
             }
         }
         Function::Floor => x.floor(),
@@ -183,18 +184,24 @@ fn erf(x: f64) -> f64 {
     if x.is_nan() || x == 0.0 {
         return x;
     }
+    if a > 6.0 {
+        return 1f64.copysign(x);
+    }
     if a < 2.5 {
-        // Σ 2 x^(2n+1) 2^n e^(-x²) / (1·3·…·(2n+1)) / √π: all terms positive.
-        let (mut term, mut sum) = (a, a);
-        for n in 1..80 {
-            term *= 2.0 * a * a / f64::from(2 * n + 1);
-            sum += term;
-        }
-        return (std::f64::consts::FRAC_2_SQRT_PI * sum * (-a * a).exp()).copysign(x);
+        // Σ x (2x²)^n / (1·3·…·(2n+1)) · 2 e^(-x²) / √π: all terms positive; smallest first.
+        let mut terms = vec![a];
+        (1..80).for_each(|n| terms.push(terms[n - 1] * (2.0 * a * a / (2 * n + 1) as f64)));
+        let sum: f64 = terms.iter().rev().sum();
+        return (std::f64::consts::FRAC_2_SQRT_PI * sum * exp_minus_square(a)).copysign(x);
     }
     // erfc(x) = e^(-x²)/√π / (x + 1/2/(x + 2/2/(x + 3/2/…))).
     let tail = (1..=80).rev().fold(a, |t, n| a + f64::from(n) / 2.0 / t);
-    (1.0 - (-a * a).exp() / tail * std::f64::consts::FRAC_2_SQRT_PI / 2.0).copysign(x)
+    (1.0 - exp_minus_square(a) / tail * std::f64::consts::FRAC_2_SQRT_PI / 2.0).copysign(x)
+}
+/// `e^(-a²)` with what rounding takes from the square put back.
+fn exp_minus_square(a: f64) -> f64 {
+    let square = a * a;
+    (-square).exp() * (1.0 - a.mul_add(a, -square))
 }
 
 pub(super) fn arith(f: Arith, a: Value, b: Value, d: DType) -> Value {
