@@ -25,6 +25,7 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: OpDef = OpDef {
         Sample::grad("f32[2,2,3,4] in -1..1, f32[2,2,3,4] in -1..1, f32[2,2,3,4] in -1..1, none, 0.0, true", 64),
         Sample::grad("f32[2,2,4] in -1..1, f32[2,5,4] in -1..1, f32[2,5,3] in -1..1", 64),
         Sample::grad("f32[2,2,4] in -1..1, f32[2,3,4] in -1..1, f32[2,3,4] in -1..1, bool[2,3] = 1 0 1 0 1 1", 64),
+        Sample::grad("f32[2,2,4] in -1..1, f32[2,3,4] in -1..1, f32[2,3,4] in -1..1, f32[2,1,3] in -1..1", 64),
         Sample::grad(
             "f32[1,4] in -1..1, f32[6,4] in -1..1, f32[6,4] in -1..1, none, 0.0, true, 0.5, false, i64[] = 4",
             64,
@@ -274,10 +275,6 @@ fn attention_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<
 
 fn attention_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
     let attrs = cx.op.attrs();
-    let o = Operands::of(attrs, cx.inputs);
-    if o.mask.is_some_and(|m| b.dtype(m).is_float()) && cx.wants.get(3) == Some(&true) {
-        return Err(rules::refuse(cx.op.name(), Kind::Autograd, "no gradient in attn_mask yet"));
-    }
     let (out, lse) = (cx.outputs[0], cx.outputs[1]);
     let dout = match cx.cotangents[0] {
         Some(d) => d,
@@ -289,7 +286,18 @@ fn attention_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
     let outs = b.composite(&ATTENTION_BACKWARD, attrs.into(), &inputs)?;
     let mut grads: Grads = outs.iter().map(|&v| Some(v)).collect();
     grads.resize(cx.inputs.len(), None);
+    if attrs[2].bool() && cx.wants[3] && b.dtype(cx.inputs[3]).is_float() {
+        grads[3] = Some(mask_grad(b, attrs, &inputs)?);
+    }
     Ok(grads)
+}
+
+/// The cotangent of a mask that is added: that of the scores. No kernel is claimed for it, so it costs what the body does.
+fn mask_grad(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<ValueId> {
+    let mut o = Operands::of(attrs, v);
+    (o.q, o.k, o.v) = (widen(b, o.q)?, widen(b, o.k)?, widen(b, o.v)?);
+    let (_, ds) = slopes(b, attrs, &o)?;
+    b.cast(ds, b.dtype(v[3]))
 }
 
 /// Gradients of [`ATTENTION`]; its attributes. Operands: its own, then out, lse, dout and, where
@@ -335,9 +343,21 @@ pub static ATTENTION_BACKWARD: OpDef = OpDef {
 fn attention_backward_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<Outs> {
     let (mut o, dtype) = (Operands::of(attrs, v), b.dtype(v[0]));
     (o.q, o.k, o.v) = (widen(b, o.q)?, widen(b, o.k)?, widen(b, o.v)?);
+    let dout = widen(b, o.rest[2])?;
+    let (p, ds) = slopes(b, attrs, &o)?;
+    let ds = b.mul(ds, attrs[1].float())?;
+    let (t, last) = (b.rank(ds) - 2, b.rank(ds) - 1);
+    let dq = batched_dot(b, ds, o.k, last, t)?;
+    let dk = batched_dot(b, ds, o.q, t, t)?;
+    let dv = batched_dot(b, p, dout, t, t)?;
+    Ok(smallvec![b.cast(dq, dtype)?, b.cast(dk, dtype)?, b.cast(dv, dtype)?])
+}
+
+/// The weights `P` and the cotangent of the masked scores, `P (dP - D)`. Query, key and value in compute precision.
+fn slopes(b: &mut Builder<'_>, attrs: &[Attr], o: &Operands) -> Result<(ValueId, ValueId)> {
     let (out, lse, dout) = (widen(b, o.rest[0])?, o.rest[1], widen(b, o.rest[2])?);
-    let s = scores(b, attrs, &o)?;
-    let (t, last) = (b.rank(s) - 2, b.rank(s) - 1);
+    let s = scores(b, attrs, o)?;
+    let last = b.rank(s) - 1;
     let lse = as_column(b, lse)?;
     // A row that saw nothing has lse = -inf and no weights.
     let blind = b.eq(lse, f64::NEG_INFINITY)?;
@@ -352,12 +372,7 @@ fn attention_backward_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -
         delta = b.sub(delta, dlse)?;
     }
     let rest = b.sub(dp, delta)?;
-    let ds = b.mul(p, rest)?;
-    let ds = b.mul(ds, attrs[1].float())?;
-    let dq = batched_dot(b, ds, o.k, last, t)?;
-    let dk = batched_dot(b, ds, o.q, t, t)?;
-    let dv = batched_dot(b, p, dout, t, t)?;
-    Ok(smallvec![b.cast(dq, dtype)?, b.cast(dk, dtype)?, b.cast(dv, dtype)?])
+    Ok((p, b.mul(p, rest)?))
 }
 
 /// With a last dim of size 1.
