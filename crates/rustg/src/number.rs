@@ -89,7 +89,7 @@ fn round_to_odd(x: f64) -> f32 {
     let back = y as f64;
     // Toward zero first, then the sticky bit.
     let bits = y.to_bits().wrapping_sub((back.abs() > x.abs()) as u32);
-    let lost = (back != x) & (x == x) & (x.abs() != f64::INFINITY);
+    let lost = (back != x) & !x.is_nan() & (x.abs() != f64::INFINITY);
     f32::from_bits(if lost { bits | 1 } else { y.to_bits() })
 }
 
@@ -98,7 +98,7 @@ fn round_to_odd(x: f64) -> f32 {
 fn f32_to_bfloat(x: f32) -> u16 {
     let bits = x.to_bits();
     let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1));
-    (if x != x { bits | 0x0040_0000 } else { rounded } >> 16) as u16
+    (if x.is_nan() { bits | 0x0040_0000 } else { rounded } >> 16) as u16
 }
 
 /// Exact.

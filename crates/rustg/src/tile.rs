@@ -85,6 +85,11 @@ impl TileProg {
         Ok(TileProg { types, store_phase, phases, nest, bindings: Default::default() })
     }
 
+    /// Bytes of an element of each buffer.
+    pub(crate) fn element_sizes(&self) -> Vec<isize> {
+        self.nest.buffers.iter().map(|b| b.dtype.size() as isize).collect()
+    }
+
     /// The nest it computes, instructions in the order of phases.
     pub fn nest(&self) -> &Nest {
         &self.nest

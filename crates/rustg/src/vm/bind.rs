@@ -51,6 +51,7 @@ pub(super) struct Op {
 }
 
 /// What is done once for each point of the outer axes.
+#[allow(clippy::large_enum_variant, reason = "few, and most are the large one")]
 pub(super) enum OuterStep {
     Run(Op),
     /// Moves a view by a computed index.
@@ -109,7 +110,14 @@ pub(super) struct Binding {
     pub ends: Vec<End>,
     pub consts: Vec<u64>,
     pub scratch_bytes: usize,
+    /// Views whose tiles follow each other in memory, worth fetching ahead: more than the caches near a core hold.
+    pub streams: Vec<u32>,
+    /// Calls of all phases, among which fetching ahead is spread.
+    pub walk_calls: usize,
 }
+
+/// Bytes of a launch from which on fetching ahead pays.
+const STREAM_BYTES: i64 = 1 << 20;
 
 /// Entries of the machine's table.
 pub(super) const SCRATCH: u32 = 0;
@@ -165,16 +173,42 @@ impl Binding {
             ends,
             consts,
             scratch_bytes,
+            streams: vec![],
+            walk_calls: 0,
             key,
             space,
         };
         binding.mark_flat();
+        binding.find_streams(&prog.element_sizes());
         Some(binding)
     }
 
     fn ops_mut(&mut self) -> impl Iterator<Item = &mut Op> {
         let phases = self.phases.iter_mut().flat_map(|p| p.before.iter_mut().chain(&mut p.chunk).chain(&mut p.after));
         self.row_ops.iter_mut().chain(&mut self.col_ops).chain(phases).chain(self.ends.iter_mut().map(|e| &mut e.op))
+    }
+
+    fn find_streams(&mut self, sizes: &[isize]) {
+        let space = &self.space;
+        let points: i64 = space.outer.iter().product::<i64>() * space.rows * space.cols;
+        let size = |v: &BoundView| sizes[v.buffer];
+        let follows = |v: &BoundView| {
+            let full = self.tile_cols == space.cols;
+            v.col == size(v)
+                && (space.rows == 1 || (v.row == space.cols as isize * size(v) && (full || self.tile_rows == 1)))
+        };
+        let whole = space.walk == Along::Nothing || (space.walk == Along::Cols && self.tile_cols >= space.cols);
+        let mut found: Vec<u32> = (0..self.views.len() as u32).filter(|&v| follows(&self.views[v as usize])).collect();
+        // An update in place is one stream.
+        let place = |v: &u32| (self.views[*v as usize].buffer, self.views[*v as usize].offset);
+        found.sort_by_key(place);
+        found.dedup_by_key(|v| place(v));
+        let bytes: i64 = found.iter().map(|&v| points * size(&self.views[v as usize]) as i64).sum();
+        let tile_bytes = self.tile_rows * self.tile_cols * 4 * found.len() as i64;
+        if whole && bytes > STREAM_BYTES && tile_bytes < STREAM_BYTES / 8 {
+            self.streams = found;
+        }
+        self.walk_calls = self.phases.iter().map(|p| p.chunk.len()).sum();
     }
 
     /// Finds the calls whose rows run on into each other in full-width tiles.

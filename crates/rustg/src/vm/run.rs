@@ -312,6 +312,26 @@ struct Run<'a> {
     done_row: i64,
     done_col: i64,
     report: &'a dyn Fn(i64, i64),
+    ahead: Ahead,
+}
+
+/// Which cache lines of the next tile have been asked for, counted from its beginning in each stream.
+#[derive(Clone, Copy, Default)]
+struct Ahead {
+    next: usize,
+    end: usize,
+    each: usize,
+}
+/// Asks for a cache line; any address will do.
+#[inline(always)]
+fn fetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at as *const i8)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }
 
 impl<'a> Run<'a> {
@@ -337,6 +357,7 @@ impl<'a> Run<'a> {
             done_row: -2,
             done_col: -2,
             report,
+            ahead: Ahead::default(),
         }
     }
 
@@ -370,6 +391,7 @@ impl<'a> Run<'a> {
                 self.done_col = part.col0;
                 self.calls(&binding.col_ops, part);
             }
+            self.plan_ahead(part);
             for phase in &binding.phases {
                 self.phase(phase, part);
             }
@@ -388,8 +410,8 @@ impl<'a> Run<'a> {
         unsafe {
             self.calls(&phase.before, part);
             match binding.space.walk {
-                Along::Nothing => self.calls(&phase.chunk, part),
                 _ if phase.chunk.is_empty() => {}
+                Along::Nothing => self.walk_calls(&phase.chunk, part),
                 Along::Rows => {
                     let mut row0 = 0;
                     while row0 < binding.space.rows {
@@ -404,12 +426,42 @@ impl<'a> Run<'a> {
                     while col0 < binding.space.cols {
                         let cols = binding.tile_cols.min(binding.space.cols - col0);
                         self.point(Part { col0, cols, ..part });
-                        self.calls(&phase.chunk, Part { col0, cols, ..part });
+                        self.walk_calls(&phase.chunk, Part { col0, cols, ..part });
                         col0 += cols;
                     }
                 }
             }
             self.calls(&phase.after, part);
+        }
+    }
+
+    /// Sets where the next tile's memory begins, so that it comes while this one is computed.
+    fn plan_ahead(&mut self, part: Part) {
+        let binding = self.binding;
+        self.ahead = Ahead::default();
+        if binding.streams.is_empty() {
+            return;
+        }
+        let view = &binding.views[binding.streams[0] as usize];
+        let tile_bytes = part.rows as usize * part.cols as usize * view.col as usize;
+        self.ahead.end = tile_bytes.div_ceil(64);
+        self.ahead.each = self.ahead.end.div_ceil(binding.walk_calls.max(1));
+    }
+    /// Calls, each after fetching its share of the next tile.
+    unsafe fn walk_calls(&mut self, ops: &[Op], part: Part) {
+        if self.ahead.end == 0 {
+            // SAFETY: the caller's.
+            return unsafe { self.calls(ops, part) };
+        }
+        for op in ops {
+            let lines = self.ahead.next..(self.ahead.next + self.ahead.each).min(self.ahead.end);
+            self.ahead.next = lines.end;
+            for &stream in &self.binding.streams {
+                let here = self.table[VIEWS as usize + stream as usize].wrapping_add(self.ahead.end * 64);
+                lines.clone().for_each(|line| fetch(here.wrapping_add(line * 64)));
+            }
+            // SAFETY: the caller's.
+            unsafe { self.calls(std::slice::from_ref(op), part) };
         }
     }
 
