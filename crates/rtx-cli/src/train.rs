@@ -73,6 +73,7 @@ impl Run {
         let job = Job::open(settings)?;
         torch::manual_seed(settings.seed);
         let model = job::model(settings);
+        torch::flush()?; // first weights are made here, so that the first step is the same plan as all others
         // Matrices decay, biases and gains do not.
         let (matrices, rest): (Vec<_>, Vec<_>) = model.parameters().into_iter().partition(|p| p.rank() > 1);
         let groups = [

@@ -2,7 +2,7 @@
 use crate::Group;
 use rtx_core::{Error, Kind, Result};
 use rtx_nn::{Param, StateDict};
-use rtx_tensor::{Tensor, full, no_grad, zeros};
+use rtx_tensor::{Tensor, from_bytes, from_slice, no_grad};
 
 /// State of all parameters of an optimizer, by their position over all groups.
 #[derive(Debug)]
@@ -43,7 +43,8 @@ impl State {
         no_grad(|| {
             let params = || groups.iter().flat_map(|g| g.params.iter().map(move |p| (g, p)));
             let grads: Vec<Option<Tensor>> = params().map(|(_, p)| p.grad()).collect();
-            self.advance(&params().map(|(_, p)| p).collect::<Vec<_>>(), &grads);
+            self.give_birth(&params().map(|(_, p)| p).collect::<Vec<_>>(), &grads)?;
+            self.tick(&grads);
             for (((group, param), grad), slot) in params().zip(grads).zip(&self.slots) {
                 let (Some(grad), Some(slot)) = (grad, slot) else { continue };
                 let step = &self.clocks[slot.clock];
@@ -53,9 +54,23 @@ impl State {
         })
     }
 
-    /// Gives new parameters their state, and adds 1 to the step counts of those that have a gradient. Where only a
-    /// part of those who share a count has one, the others go on with a count of their own.
-    fn advance(&mut self, params: &[&Param], grads: &[Option<Tensor>]) {
+    /// Gives parameters that have their first gradient a state.
+    fn give_birth(&mut self, params: &[&Param], grads: &[Option<Tensor>]) -> Result<()> {
+        let first = self.clocks.len();
+        let born = |slot: &Option<Slot>, grad: &Option<Tensor>| slot.is_none() && grad.is_some();
+        for ((slot, param), _) in self.slots.iter_mut().zip(params).zip(grads).filter(|((s, _), g)| born(s, g)) {
+            let moments = self.moments.iter().map(|_| zeros_like(param)).collect::<Result<_>>()?;
+            *slot = Some(Slot { moments, clock: first });
+        }
+        if self.slots.iter().flatten().any(|slot| slot.clock == first) {
+            self.clocks.push(count(0));
+        }
+        Ok(())
+    }
+
+    /// Adds 1 to the step counts of parameters that have a gradient. Where only a part of those who share a count has
+    /// one, the others go on with a count of their own.
+    fn tick(&mut self, grads: &[Option<Tensor>]) {
         for clock in 0..self.clocks.len() {
             let shares = |slot: &&mut Option<Slot>| slot.as_ref().is_some_and(|s| s.clock == clock);
             let members = self.slots.iter_mut().zip(grads).filter(|(slot, _)| shares(slot));
@@ -68,18 +83,6 @@ impl State {
             rest.into_iter().filter_map(|(slot, _)| slot.as_mut()).for_each(|slot| slot.clock = new);
             self.clocks[clock].add_(1);
             self.clocks.extend(stays);
-        }
-        let first = self.clocks.len();
-        let mut born = false;
-        for ((slot, param), _) in self.slots.iter_mut().zip(params).zip(grads).filter(|(_, grad)| grad.is_some()) {
-            if slot.is_none() {
-                let moments = self.moments.iter().map(|_| zeros(param.shape()).to(param.dtype())).collect();
-                *slot = Some(Slot { moments, clock: first });
-                born = true;
-            }
-        }
-        if born {
-            self.clocks.push(full((), 1));
         }
     }
 
@@ -102,9 +105,9 @@ impl State {
         let mut taken = 0;
         for (i, param) in params.iter().enumerate() {
             let Some(step) = from.get(&format!("step.{i}")) else { continue };
-            let count: i64 = step.item()?;
-            let clock = counts.iter().position(|&c| c == count).unwrap_or_else(|| {
-                counts.push(count);
+            let steps: i64 = step.item()?;
+            let clock = counts.iter().position(|&c| c == steps).unwrap_or_else(|| {
+                counts.push(steps);
                 counts.len() - 1
             });
             let moments = self.moments.iter().map(|name| self.moment(from, &format!("{name}.{i}"), param));
@@ -116,7 +119,7 @@ impl State {
             let name = from.keys().find(|name| !known.contains(*name)).cloned().unwrap_or_default();
             return Err(self.differs(&format!("unexpected {name}")));
         }
-        loaded.clocks = counts.into_iter().map(|count| full((), count)).collect();
+        loaded.clocks = counts.into_iter().map(count).collect();
         *self = loaded;
         Ok(())
     }
@@ -138,4 +141,14 @@ impl State {
     fn differs(&self, what: &str) -> Error {
         Error::new(Kind::Format, format!("{}: state and parameters differ: {what}", self.optimizer))
     }
+}
+
+// State is made on the host and ready at once: the first step is then the same plan as all later ones.
+
+fn zeros_like(param: &Param) -> Result<Tensor> {
+    from_bytes(param.dtype(), param.shape(), &vec![0; param.numel() * param.dtype().size()])
+}
+
+fn count(steps: i64) -> Tensor {
+    from_slice(&[steps], ())
 }
