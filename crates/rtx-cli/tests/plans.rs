@@ -33,7 +33,7 @@ fn a_step_is_one_plan_and_decoding_two() -> Result<()> {
 
     let first: f32 = step(&model, &mut optimizer, &rows(0), 1e-3)?.item()?;
     let before = torch::counters();
-    let mut last = 0.0;
+    let mut last = 0f32;
     torch::no_new_plans(|| -> Result<()> {
         for i in 1..8 {
             last = step(&model, &mut optimizer, &rows(i), 1e-3 / i as f64)?.item()?;

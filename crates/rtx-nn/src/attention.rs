@@ -1,5 +1,5 @@
 //! Causal self-attention, and the cache that makes decoding one step at a time cheap.
-use crate::{Linear, Module, functional as F};
+use crate::{Linear, Module, functional as F, init};
 use rtx_tensor::{Argument, Tensor, call};
 
 /// Multi-head attention of a sequence to itself and its past.
@@ -46,7 +46,8 @@ impl CausalSelfAttention {
     /// An empty cache for `batch` sequences of at most `length` positions.
     pub fn cache(&self, batch: usize, length: usize) -> KvCache {
         let width = self.proj.weight.size(0);
-        let zeros = || rtx_tensor::zeros((batch, self.heads, length, width / self.heads)).to(self.proj.weight.dtype());
+        let shape = [batch, self.heads, length, width / self.heads];
+        let zeros = || init::constant(&shape, 0.0).to(self.proj.weight.dtype());
         KvCache { k: zeros(), v: zeros() }
     }
 

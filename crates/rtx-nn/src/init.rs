@@ -1,9 +1,15 @@
 //! First values of parameters: PyTorch's `torch.nn.init`.
-use rtx_tensor::{Tensor, no_grad, rand, randn};
+use rtx_tensor::{Tensor, from_slice, no_grad, rand, randn};
 
 /// Uniform in `low..high`.
 pub fn uniform(shape: &[usize], low: f64, high: f64) -> Tensor {
     rand(shape) * (high - low) + low
+}
+
+/// One number everywhere. Made on the host, so that each parameter has memory of its own from the start: equal
+/// constants of a region would share theirs, and the first training step would need a plan that copies them.
+pub fn constant(shape: &[usize], value: f64) -> Tensor {
+    from_slice(&vec![value as f32; shape.iter().product()], shape)
 }
 
 /// Fills `t` from the normal distribution. What it held before is never computed.
@@ -18,7 +24,7 @@ pub fn uniform_(t: &Tensor, low: f64, high: f64) {
 
 /// Fills `t` with one number.
 pub fn constant_(t: &Tensor, value: f64) {
-    fill(t, rtx_tensor::full(t.shape(), value));
+    fill(t, constant(&t.shape(), value));
 }
 
 /// Fills `t` with zeros.

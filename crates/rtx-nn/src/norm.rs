@@ -1,6 +1,6 @@
 //! Normalization.
-use crate::{Layer, Module, Param, functional as F};
-use rtx_tensor::{Tensor, ones, zeros};
+use crate::{Layer, Module, Param, functional as F, init};
+use rtx_tensor::Tensor;
 
 /// `(x - mean) / √(var + eps) · weight + bias` over the last dim.
 #[derive(Clone, Debug, Module)]
@@ -15,7 +15,8 @@ pub struct LayerNorm {
 impl LayerNorm {
     /// Over a last dim of `width`, eps 1e-5.
     pub fn new(width: usize) -> Self {
-        Self { weight: Param::new(ones(width)), bias: Some(Param::new(zeros(width))), eps: 1e-5 }
+        let constant = |value| Param::new(init::constant(&[width], value));
+        Self { weight: constant(1.0), bias: Some(constant(0.0)), eps: 1e-5 }
     }
     /// Another eps.
     #[must_use]

@@ -83,7 +83,11 @@ fn names_are_pytorchs() {
 #[test]
 fn tied_weights_come_once_and_copies_are_their_own() {
     let m = model();
-    let tied = Pair(Linear { weight: m.tok.weight.tie(), bias: None }, ReLU, Linear { weight: m.tok.weight.tie(), bias: None });
+    let tied = Pair(
+        Linear { weight: m.tok.weight.tie(), bias: None },
+        ReLU,
+        Linear { weight: m.tok.weight.tie(), bias: None },
+    );
     assert_eq!(names(&tied), ["0.weight"]);
     assert_eq!(tied.state_dict().len(), 2);
     assert!(tied.0.weight.is_alias_of(&m.tok.weight));
