@@ -24,7 +24,7 @@ fn main() {
     let only = std::env::args().nth(2).unwrap_or_default();
     for case in cases().into_iter().filter(|c| c.name.contains(&only)) {
         let prog = TileProg::parse(&case.text).unwrap_or_else(|e| panic!("{}: {e}\n{}", case.name, case.text));
-        let mut memory: Vec<Vec<f32>> = case.buffers.iter().enumerate().map(|(i, &n)| fill(n, i)).collect();
+        let mut memory: Vec<Vec<Line>> = case.buffers.iter().enumerate().map(|(i, &n)| lines(n, i)).collect();
         let seconds = best_time(&prog, &mut memory, &case.sizes, isa, threads);
         let rate = case.bytes as f64 / seconds / 1e9;
         println!(
@@ -42,7 +42,14 @@ fn fill(n: usize, seed: usize) -> Vec<f32> {
     (0..n).map(|i| ((i * 7919 + seed * 104729) % 2003) as f32 / 1001.5 - 1.0).collect()
 }
 
-fn best_time(prog: &TileProg, memory: &mut [Vec<f32>], sizes: &[i64], isa: Isa, threads: usize) -> f64 {
+/// A cache line: kernels are given memory that begins with one.
+#[repr(align(64))]
+struct Line(#[allow(dead_code, reason = "read through pointers")] [f32; 16]);
+fn lines(n: usize, seed: usize) -> Vec<Line> {
+    fill(n.next_multiple_of(16), seed).as_chunks().0.iter().map(|&x| Line(x)).collect()
+}
+
+fn best_time(prog: &TileProg, memory: &mut [Vec<Line>], sizes: &[i64], isa: Isa, threads: usize) -> f64 {
     struct Buffers(Vec<*mut u8>);
     // SAFETY: items of one run write different elements.
     unsafe impl Sync for Buffers {}

@@ -119,6 +119,15 @@ pub(super) fn hot<B: Body>(isa: Isa) -> Kernel {
         _ => plain::<B>,
     }
 }
+/// A body compiled for vector units alone.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn vector<B: Body>(isa: Isa) -> Option<Kernel> {
+    match isa {
+        Isa::Avx512 => Some(avx512::<B>),
+        Isa::Avx2 => Some(avx2::<B>),
+        Isa::Scalar => None,
+    }
+}
 /// A body compiled for AVX2 and for every machine: for types that are not worth a third copy.
 pub(super) fn warm<B: Body>(isa: Isa) -> Kernel {
     match isa {

@@ -7,6 +7,7 @@ use super::args::{Extra, Index, Kernel, MOST_OPERANDS, Move, Place, Reduce};
 use super::space::{Along, BoundView, Space, Spot, value};
 use super::{maps, moves, reduce};
 use crate::{Id, Instr, Isa, TileProg, View};
+use rtx_core::{Arith, DType};
 
 /// The axes of the tile that something varies over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub(super) struct Op {
     pub flat: bool,
     /// Of rows alone, and they stay rows: one column.
     pub tall: bool,
+    /// The instruction and its arithmetic, while the next one may still join it.
+    joinable: Option<(usize, Arith)>,
     pub extra: Extra,
 }
 
@@ -148,8 +151,9 @@ impl Binding {
     /// Binds; `None` for a type that has no kernel.
     pub fn new(prog: &TileProg, key: Key) -> Option<Binding> {
         let space = Space::new(prog, &key.sizes, key.boxed);
-        // The tile is chosen as if every store were aliased: how the work is cut depends on the sizes alone.
-        let measured = Key { aliased: u64::MAX, ..key.clone() };
+        // The tile is chosen as for the plainest machine with every store aliased: how the work is cut depends on the
+        // sizes alone.
+        let measured = Key { aliased: u64::MAX, isa: Isa::Scalar, ..key.clone() };
         let (mut whole, mut tile) = (true, None);
         while tile.is_none() {
             let mut binder = Binder::new(prog, &measured, &space, whole);
@@ -730,10 +734,13 @@ impl<'a> Binder<'a> {
                 ops.push(op(moves::move_elements(size as usize)?, level, dst, &[src], Extra::Move(spec)));
             }
             Instr::Binary(f, a, b) => {
+                if self.join(i, f, a, b, phase, ops).is_some() {
+                    return Some(());
+                }
                 let src = self.pair(a, b, level, ops, &mut temporaries)?;
                 let kernel = maps::binary(f, types[i], [src[0].step, src[1].step], isa)?;
                 let dst = self.destination(i, phase);
-                ops.push(op(kernel, level, dst, &src, Extra::None));
+                ops.push(Op { joinable: Some((i, f)), ..op(kernel, level, dst, &src, Extra::None) });
             }
             Instr::Compare(f, a, b) => {
                 let src = self.pair(a, b, level, ops, &mut temporaries)?;
@@ -781,6 +788,40 @@ impl<'a> Binder<'a> {
             }
         }
         temporaries.into_iter().for_each(|slot| self.release(Some(Loc::Slot(slot))));
+        Some(())
+    }
+    /// Joins an instruction with the one just emitted, if that is its operand and of no other use: one pass instead
+    /// of two, with the same roundings.
+    fn join(&mut self, i: usize, f: Arith, a: Id, b: Id, phase: u32, ops: &mut Vec<Op>) -> Option<()> {
+        let level = self.levels[i];
+        let (t, first) = ops.last()?.joinable?;
+        let exchanged = b.index() == t;
+        let other = if exchanged { a } else { b };
+        let only_here = (a.index() == t) != (b.index() == t) && self.last_use[t] == i && self.levels[t] == level;
+        if self.prog.types[i] != DType::F32 || !level.is_tile() || !only_here {
+            return None;
+        }
+        let Some(Loc::Slot(slot)) = self.locs[t] else { return None };
+        // The operand that has an element for every column comes first.
+        let mut src = [ops.last()?.src[0], ops.last()?.src[1], self.operand(other.index(), level)];
+        let swapped = src[0].step == 0;
+        if swapped {
+            src.swap(0, 1);
+        }
+        let (first, second) = (maps::Link::of(first, swapped)?, maps::Link::of(f, exchanged)?);
+        let kernel = maps::pair(first, second, [src[1].step, src[2].step], self.key.isa)?;
+        ops.pop();
+        // Its slot serves the result: the other operands' may have been given to others by now.
+        self.last_use[t] = usize::MAX;
+        let direct = (0..self.stored.len()).any(|s| self.may_store_directly(s, i, phase));
+        let dst = if direct {
+            self.release(Some(Loc::Slot(slot)));
+            self.destination(i, phase)
+        } else {
+            self.locs[i] = Some(Loc::Slot(slot));
+            self.slot_operand(slot, 4, 1)
+        };
+        ops.push(op(kernel, level, dst, &src, Extra::None));
         Some(())
     }
     fn put_const(&mut self, i: usize, bits: u64) {
@@ -997,5 +1038,5 @@ impl Op {
 fn op(kernel: Kernel, level: Level, dst: Operand, sources: &[Operand], extra: Extra) -> Op {
     let mut src = [Operand::default(); MOST_OPERANDS];
     src[..sources.len()].copy_from_slice(sources);
-    Op { kernel, level, dst, src, operands: sources.len(), flat: false, tall: false, extra }
+    Op { kernel, level, dst, src, operands: sources.len(), flat: false, tall: false, joinable: None, extra }
 }

@@ -252,6 +252,105 @@ pub(super) fn binary(f: Arith, dtype: DType, steps: Steps2, isa: Isa) -> Option<
     })
 }
 
+/// Arithmetic of f32 that joins into pairs: `a ∘ b`, with the operands in either order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Link {
+    Add,
+    Mul,
+    Sub,
+    /// `b - a`.
+    SubFrom,
+}
+impl Link {
+    /// The link that is `f`, or `f` with its operands exchanged.
+    pub fn of(f: Arith, exchanged: bool) -> Option<Link> {
+        match (f, exchanged) {
+            (Arith::Add, _) => Some(Link::Add),
+            (Arith::Mul, _) => Some(Link::Mul),
+            (Arith::Sub, false) => Some(Link::Sub),
+            (Arith::Sub, true) => Some(Link::SubFrom),
+            _ => None,
+        }
+    }
+}
+trait LinkOp {
+    fn apply(a: f32, b: f32) -> f32;
+}
+macro_rules! link_ops {
+    ($($Name:ident |$a:ident, $b:ident| $body:expr),*) => { $(
+        struct $Name;
+        impl LinkOp for $Name {
+            #[inline(always)]
+            fn apply($a: f32, $b: f32) -> f32 {
+                $body
+            }
+        }
+    )* };
+}
+link_ops!(Add | a, b | a + b, Mul | a, b | a * b, Sub | a, b | a - b, SubFrom | a, b | b - a);
+
+/// `(a ∘ b) ∘ c`, each rounded; `B`, `C`: has that operand an element for every column? `a` always has.
+struct PairLoop<P, Q, const B: bool, const C: bool>(PhantomData<(P, Q)>);
+impl<P: LinkOp, Q: LinkOp, const B: bool, const C: bool> Body for PairLoop<P, Q, B, C> {
+    #[inline(always)]
+    unsafe fn run(x: &Args<'_>) {
+        for r in 0..x.rows {
+            // SAFETY: the kernel's contract.
+            unsafe {
+                let (d, a) = (row_out::<f32>(x, r), row_of::<f32>(x, 0, r));
+                match (B, C) {
+                    (true, true) => map3(d, a, row_of(x, 1, r), row_of(x, 2, r), |a, b, c| Q::apply(P::apply(a, b), c)),
+                    (true, false) => {
+                        let c = splat_of(x, 2, r);
+                        map2(d, a, row_of(x, 1, r), |a, b| Q::apply(P::apply(a, b), c))
+                    }
+                    (false, true) => {
+                        let b = splat_of(x, 1, r);
+                        map2(d, a, row_of(x, 2, r), |a, c| Q::apply(P::apply(a, b), c))
+                    }
+                    (false, false) => {
+                        let (b, c) = (splat_of(x, 1, r), splat_of(x, 2, r));
+                        map1(d, a, |a| Q::apply(P::apply(a, b), c))
+                    }
+                }
+            }
+        }
+    }
+}
+/// Two links in one pass over the tile; only where vector units make the pass through cache the cost.
+pub(super) fn pair(first: Link, second: Link, steps: Steps2, isa: Isa) -> Option<Kernel> {
+    #[cfg(target_arch = "x86_64")]
+    fn of<P: LinkOp, Q: LinkOp>(steps: Steps2, isa: Isa) -> Option<Kernel> {
+        use super::args::vector;
+        Some(match steps {
+            [1, 1] => vector::<PairLoop<P, Q, true, true>>(isa)?,
+            [1, _] => vector::<PairLoop<P, Q, true, false>>(isa)?,
+            [_, 1] => vector::<PairLoop<P, Q, false, true>>(isa)?,
+            _ => vector::<PairLoop<P, Q, false, false>>(isa)?,
+        })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    fn of<P: LinkOp, Q: LinkOp>(_: Steps2, _: Isa) -> Option<Kernel> {
+        None
+    }
+    macro_rules! second {
+        ($P:ident) => {
+            match second {
+                Link::Add => of::<$P, Add>(steps, isa),
+                Link::Mul => of::<$P, Mul>(steps, isa),
+                Link::Sub => of::<$P, Sub>(steps, isa),
+                Link::SubFrom => of::<$P, SubFrom>(steps, isa),
+            }
+        };
+    }
+    match first {
+        Link::Add => second!(Add),
+        Link::Mul => second!(Mul),
+        Link::Sub => second!(Sub),
+        Link::SubFrom => second!(SubFrom),
+    }
+}
+
 /// A comparison.
 pub(super) fn compare(f: Comparison, dtype: DType, steps: Steps2, isa: Isa) -> Option<Kernel> {
     macro_rules! on {
