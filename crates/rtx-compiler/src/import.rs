@@ -1,4 +1,5 @@
 //! From the recorded region to the working graph: live nodes only, claims asked, what nobody claims expanded.
+use crate::canonical;
 use crate::simplify::{Origin, Simplifier};
 use crate::work::{Granted, Work};
 use rtx_core::{Error, Kind, Result};
@@ -138,10 +139,11 @@ impl Importer<'_> {
             return Ok(outs);
         }
         match &node.op {
-            Op::Prim(Prim::Dot { .. } | Prim::Scatter { .. }) => Err(Error::new(
-                Kind::Unsupported,
-                format!("{}: no kernel of {} takes it", node.op.name(), self.target.family),
-            )),
+            Op::Prim(prim @ (Prim::Dot { .. } | Prim::Scatter { .. })) => self.expand(inputs, at, |b, operands| {
+                let (name, family) = (node.op.name(), self.target.family);
+                canonical::rewrite(b, prim, operands)?
+                    .ok_or_else(|| Error::new(Kind::Unsupported, format!("{name}: no kernel of {family} takes it")))
+            }),
             Op::Prim(Prim::Param { .. }) | Op::Input | Op::Ghost => {
                 Err(Error::new(Kind::Internal, format!("compile: a body makes an {}", node.op.name())))
             }

@@ -3,6 +3,7 @@
 //! [`Compiler::compile`] is the whole pipeline, one line a pass. Knows no drivers: what it writes is text and numbers.
 
 mod assemble;
+mod canonical;
 mod dump;
 mod fuse;
 mod import;
