@@ -21,7 +21,17 @@ pub fn is_grad_enabled() -> bool {
     tape::is_taping()
 }
 
-/// Gradients as values: `let [gx, gw] = grad(&loss, [&x, &w]);`
+/// Gradients as values.
+///
+/// # Example
+/// ```
+/// use rtx_tensor::{grad, tensor};
+/// # fn main() -> rtx_tensor::Result<()> {
+/// let (x, w) = (tensor!([1., 2.]).requires_grad_(), tensor!([3., 4.]).requires_grad_());
+/// let [gx, gw] = grad(&(&x * &w).sum(..), [&x, &w]);
+/// assert_eq!((gx.to_vec::<f32>()?, gw.to_vec::<f32>()?), (vec![3., 4.], vec![1., 2.]));
+/// # Ok(()) }
+/// ```
 ///
 /// # Panics
 /// As [`Grad::wrt`].
@@ -31,6 +41,17 @@ pub fn grad<const N: usize>(out: &Tensor, wrt: [&Tensor; N]) -> [Tensor; N] {
 }
 
 /// `torch.autograd.grad` with its options.
+///
+/// # Example
+/// ```
+/// use rtx_tensor::{Grad, tensor};
+/// # fn main() -> rtx_tensor::Result<()> {
+/// let x = tensor!([1., 2.]).requires_grad_();
+/// let [g] = Grad::of(&x.pow(3).sum(..)).create_graph().wrt([&x]); // 3 x²
+/// g.sum(..).backward(); // 6 x
+/// assert_eq!(x.grad().map(|g| g.to_vec::<f32>()).transpose()?, Some(vec![6., 12.]));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Grad<'a> {
     out: &'a Tensor,
@@ -96,6 +117,20 @@ impl<'a> Grad<'a> {
 }
 
 /// A function with a gradient of its own.
+///
+/// # Example
+/// ```
+/// use rtx_tensor::{Tensor, autograd::{Function, Saved}, tensor};
+/// /// Rounds, and lets gradients pass as if it did not.
+/// struct RoundSte;
+/// impl Function<1> for RoundSte {
+///     fn forward(&self, _: &mut Saved, [x]: [&Tensor; 1]) -> Tensor { x.round() }
+///     fn backward(&self, _: &Saved, g: &Tensor) -> [Option<Tensor>; 1] { [Some(g.clone())] }
+/// }
+/// let x = tensor!([1.4]).requires_grad_();
+/// RoundSte.apply([&x]).sum(..).backward();
+/// assert!(x.grad().is_some());
+/// ```
 pub trait Function<const N: usize>: Send + Sync + Sized + 'static {
     /// The value. Nothing inside is on the tape.
     fn forward(&self, saved: &mut Saved, inputs: [&Tensor; N]) -> Tensor;

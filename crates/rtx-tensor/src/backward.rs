@@ -7,10 +7,7 @@ use crate::{
 use rtx_core::{Error, Kind, Shape};
 use rtx_ir::{Type, ValueId};
 use smallvec::SmallVec;
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// How a walk goes.
 #[derive(Clone, Copy)]
@@ -75,7 +72,7 @@ impl Walk {
         }
         for (leaf, old, sum) in ready {
             match old {
-                Some(old) if !taping => old.replace_value(sum),
+                Some(old) if !taping && !old.requires_grad() => old.replace_value(sum),
                 _ => *lock(&leaf.grad) = Some(Tensor::from_traced(sum)),
             }
         }
@@ -127,6 +124,7 @@ impl Walk {
         let payload = at.record.payload().map_err(|used| used_up(&at.record, used))?;
         let grads = match &payload.rule {
             Rule::Op(rule) => op_gradients(&at, &payload, rule, self.options)?,
+            Rule::Identity => std::iter::once(at.cotangents[0].clone()).collect(),
             Rule::Custom(rule) => custom_gradients(&at, &payload, &**rule, self.options)?,
             Rule::Gone => return Err(Error::new(Kind::Internal, "backward: a record lost its rule")),
         };
@@ -314,10 +312,10 @@ impl Tensor {
         if self.leaf().is_some() {
             return;
         }
-        let root: Weak<_> = Arc::downgrade(self.root());
+        let kept = Arc::downgrade(self.kept_grad());
         self.register_hook(move |g| {
-            if let Some(root) = root.upgrade() {
-                root.keep_grad(g.clone());
+            if let Some(kept) = kept.upgrade() {
+                *lock(&kept) = Some(g.clone());
             }
             None
         });

@@ -244,6 +244,17 @@ impl Tensor {
 
     /// Python's `x[…]`. A view when every index is a number or a range; a copy with tensors.
     ///
+    /// # Example
+    /// ```
+    /// use rtx_tensor::{self as torch, Ellipsis, step, tensor};
+    /// # fn main() -> torch::Result<()> {
+    /// let x = torch::arange(0..24).reshape((2, 3, 4));
+    /// assert_eq!(x.i((.., 1..3, -1)).to_vec::<i64>()?, [7, 11, 19, 23]); // x[:, 1:3, -1]
+    /// assert_eq!(x.i((0, 0, step(.., -1))).to_vec::<i64>()?, [3, 2, 1, 0]); // x[0, 0, ::-1]
+    /// assert_eq!(x.i((Ellipsis, &tensor!([3, 0]))).shape(), [2, 3, 2]); // x[..., [3, 0]]
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Panics
     /// For an index outside its dim, or too many of them. Positions in a tensor are checked when the work runs.
     #[track_caller]

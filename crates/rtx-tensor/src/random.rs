@@ -80,6 +80,13 @@ pub fn with_generator<T>(generator: &Generator, f: impl FnOnce() -> T) -> T {
 }
 /// Random ops inside draw from a stream of their own, given by a path such as `[seed, worker, epoch, index]`: the
 /// same path gives the same numbers on any thread, in any order.
+///
+/// # Example
+/// ```
+/// use rtx_tensor::{equal, fork, rand};
+/// assert!(equal(&fork(&[1, 2], || rand(4)), &fork(&[1, 2], || rand(4)))?);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn fork<T>(path: &[u64], f: impl FnOnce() -> T) -> T {
     let seed = path.iter().fold(0x9E37_79B9_7F4A_7C15, |h, &x| mix(h ^ mix(x.wrapping_add(0x9E37_79B9_7F4A_7C15))));
     with_generator(&Generator::new(seed), f)

@@ -87,6 +87,8 @@ pub(crate) enum Rule {
     Op(Box<OpRule>),
     /// A rule of the user's own.
     Custom(Box<dyn CustomRule>),
+    /// The cotangent itself: a clone's.
+    Identity,
     /// Already buried.
     Gone,
 }
@@ -194,16 +196,18 @@ pub(crate) fn with_taping<T>(on: bool, f: impl FnOnce() -> T) -> T {
 pub(crate) struct Trace<'r, 'g> {
     pub recorder: &'r mut Recorder<'g>,
     taping: bool,
-    edges: HashMap<ValueId, Option<Edge>>,
-    /// Some value wants a gradient.
-    wanted: bool,
+    /// Values that want a gradient.
+    edges: HashMap<ValueId, Edge>,
+    /// Imported values that want none.
+    constants: SmallVec<[ValueId; 4]>,
+    /// Nodes up to here have their records.
     seen: usize,
 }
 
 impl<'r, 'g> Trace<'r, 'g> {
     pub fn new(recorder: &'r mut Recorder<'g>, taping: bool) -> Self {
         let seen = recorder.builder().graph().nodes().len();
-        Self { recorder, taping, edges: HashMap::new(), wanted: false, seen }
+        Self { recorder, taping, edges: HashMap::new(), constants: SmallVec::new(), seen }
     }
 
     /// The value in this region. Two tensors may hold one value and differ in where their gradients go (`x` and
@@ -213,39 +217,38 @@ impl<'r, 'g> Trace<'r, 'g> {
         if !self.taping {
             return Ok(v);
         }
-        self.wanted |= t.edge.is_some();
-        let same = match self.edges.get(&v) {
-            None => true,
-            Some(other) => match (other, &t.edge) {
-                (None, None) => true,
-                (Some(a), Some(b)) => a.same(b),
-                _ => false,
-            },
+        let other = match (self.edges.get(&v), &t.edge) {
+            (None, Some(_)) => self.constants.contains(&v),
+            (Some(a), Some(b)) => !a.same(b),
+            (Some(_), None) => true,
+            (None, None) => false,
         };
-        if !same {
+        if other {
+            self.record_new_nodes()?;
             let mut b = self.recorder.builder();
             let shape = b.shape(v);
             v = b.prim(Prim::Reshape(shape), &[v])?;
-            self.seen = b.graph().nodes().len().max(self.seen);
+            self.seen = b.graph().nodes().len();
         }
-        self.edges.insert(v, t.edge.clone());
+        match &t.edge {
+            Some(edge) => drop(self.edges.insert(v, edge.clone())),
+            None => self.constants.push(v),
+        }
         Ok(v)
     }
 
     /// The value, and where its gradient goes.
     pub fn export(&mut self, v: ValueId) -> Result<Traced> {
         self.record_new_nodes()?;
-        let edge = self.edges.get(&v).cloned().flatten();
+        let edge = self.edges.get(&v).cloned();
         Ok(Traced { value: self.recorder.export(v), edge })
     }
 
     /// Makes the records of the nodes appended since the last time.
     fn record_new_nodes(&mut self) -> Result<()> {
         let end = self.recorder.builder().graph().nodes().len();
-        for n in self.seen..end {
-            if self.wanted {
-                self.record_node(NodeId(n as u32))?;
-            }
+        if !self.edges.is_empty() {
+            (self.seen..end).try_for_each(|n| self.record_node(NodeId(n as u32)))?;
         }
         self.seen = end;
         Ok(())
@@ -254,8 +257,7 @@ impl<'r, 'g> Trace<'r, 'g> {
     fn record_node(&mut self, id: NodeId) -> Result<()> {
         let b = self.recorder.builder();
         let node = b.graph().node(id).clone();
-        let edges: SmallVec<[Option<Edge>; 4]> =
-            node.inputs.iter().map(|v| self.edges.get(v).cloned().flatten()).collect();
+        let edges: SmallVec<[Option<Edge>; 4]> = node.inputs.iter().map(|v| self.edges.get(v).cloned()).collect();
         let Some(def) = node.op.def().filter(|d| !matches!(d.grad, Grad::None)) else { return Ok(()) };
         if edges.iter().all(Option::is_none) {
             return Ok(());
@@ -278,7 +280,7 @@ impl<'r, 'g> Trace<'r, 'g> {
         let rule = Rule::Op(Box::new(OpRule { op: node.op.clone(), inputs, outputs }));
         let record = Record::new(node.op.name(), node.location, types, Payload { edges, rule });
         for (i, v) in node.outs().enumerate().filter(|(i, _)| floats[*i]) {
-            self.edges.insert(v, Some(Edge::Node(record.clone(), i as u32)));
+            self.edges.insert(v, Edge::Node(record.clone(), i as u32));
         }
         Ok(())
     }

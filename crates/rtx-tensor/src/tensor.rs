@@ -5,18 +5,31 @@ use crate::{
     engine::{self, Value},
     failure::OrPanic,
     shape::{Int, wrap_dim},
-    tape::{Edge, Leaf, Trace, Traced, is_taping, lock},
+    tape::{Edge, Leaf, Payload, Record, Rule, Trace, Traced, is_taping, lock},
     view::View,
 };
 use rtx_core::{DType, Error, Kind, Shape};
 use rtx_ir::Type;
+use smallvec::smallvec;
 use std::{
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 /// A tensor handle. `alias` is Python's `b = a`; `clone` is PyTorch's `a.clone()`: an independent tensor that costs
 /// nothing until one of the two is written.
+///
+/// # Example
+/// ```
+/// use rtx_tensor::{self as torch, tensor};
+/// # fn main() -> torch::Result<()> {
+/// let x = tensor!([[1., 2.], [3., 4.]]);
+/// let (saved, same) = (x.clone(), x.alias());
+/// x.i(0).add_(10); // a view writes through
+/// assert_eq!(same.to_vec::<f32>()?, [11.0, 12.0, 3.0, 4.0]);
+/// assert_eq!(saved.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+/// # Ok(()) }
+/// ```
 pub struct Tensor(Arc<Handle>);
 
 struct Handle {
@@ -24,6 +37,8 @@ struct Handle {
     view: View,
     /// What a view showed when its cell was at this version.
     cache: Mutex<Option<(Version, Traced)>>,
+    /// The gradient of a tensor that is no leaf, when it was asked to be kept.
+    kept_grad: OnceLock<KeptGrad>,
 }
 
 /// One identity for gradients over a storage: `detach` makes a second one over the same storage.
@@ -38,8 +53,6 @@ struct Auto {
     edge: Option<Edge>,
     /// Set on tensors that the user marked.
     leaf: Option<Arc<Leaf>>,
-    /// The gradient of a tensor that is no leaf, when it was asked to be kept.
-    kept_grad: Option<Tensor>,
     /// Rises when `edge` changes without a write.
     generation: u64,
 }
@@ -53,16 +66,19 @@ struct Contents {
 }
 
 type Version = (u64, u64);
+type KeptGrad = Arc<Mutex<Option<Tensor>>>;
 
 /// Recorded as the identity: gradients reach the original, writes do not.
 impl Clone for Tensor {
     #[track_caller]
     fn clone(&self) -> Self {
-        let mut t = self.traced().or_panic();
-        if !is_taping() {
-            t.edge = None;
-        }
-        Self::from_traced(t)
+        let Traced { value, edge } = self.traced().or_panic();
+        let edge = edge.filter(|_| is_taping()).map(|edge| {
+            let types = smallvec![value.ty().clone()];
+            let payload = Payload { edges: smallvec![Some(edge)], rule: Rule::Identity };
+            Edge::Node(Record::new("clone", Location::caller(), types, payload), 0)
+        });
+        Self::from_traced(Traced { value, edge })
     }
 }
 /// Never evaluates: `dbg!(x)` must not change what runs.
@@ -91,7 +107,7 @@ impl Tensor {
         Self::from_traced(Traced { value, edge: None })
     }
     fn from_parts(root: Arc<Root>, view: View) -> Self {
-        Self(Arc::new(Handle { root, view, cache: Mutex::new(None) }))
+        Self(Arc::new(Handle { root, view, cache: Mutex::new(None), kept_grad: OnceLock::new() }))
     }
     /// The same cell under another view; a view made while nothing is taped has no gradient, as in PyTorch.
     pub(crate) fn with_view(&self, view: View) -> Self {
@@ -362,18 +378,16 @@ impl Tensor {
     }
     /// Is it not computed from tensors that require gradients?
     pub fn is_leaf(&self) -> bool {
-        let auto = lock(&self.0.root.auto);
-        auto.edge.is_none() || auto.leaf.is_some()
+        !self.requires_grad() || self.leaf().is_some()
     }
     pub(crate) fn leaf(&self) -> Option<Arc<Leaf>> {
-        lock(&self.0.root.auto).leaf.clone()
+        lock(&self.0.root.auto).leaf.clone().filter(|_| self.0.view.is_whole())
     }
     /// The gradient that `backward()` left.
     pub fn grad(&self) -> Option<Tensor> {
-        let auto = lock(&self.0.root.auto);
-        match &auto.leaf {
-            Some(leaf) => lock(&leaf.grad).as_ref().map(Tensor::alias),
-            None => auto.kept_grad.as_ref().map(Tensor::alias),
+        match (self.leaf(), self.0.kept_grad.get()) {
+            (Some(leaf), _) => lock(&leaf.grad).as_ref().map(Tensor::alias),
+            (None, kept) => lock(kept?).as_ref().map(Tensor::alias),
         }
     }
     /// Puts a gradient there, or takes it away.
@@ -394,18 +408,13 @@ impl Tensor {
             let what = format!("set_grad: the tensor has shape {:?}, the gradient {:?}", self.shape(), g.shape());
             return Err(Error::new(Kind::Shape, what));
         }
-        let old = std::mem::replace(&mut *lock(&leaf.grad), grad);
+        // A gradient is a tensor of its own: it is added to in place.
+        let own = grad.map(|g| if g.0.view.is_whole() { g } else { g.clone() });
+        let old = std::mem::replace(&mut *lock(&leaf.grad), own);
         drop(old);
         Ok(())
     }
-    pub(crate) fn root(&self) -> &Arc<Root> {
-        &self.0.root
-    }
-}
-
-impl Root {
-    pub(crate) fn keep_grad(&self, grad: Tensor) {
-        let old = lock(&self.auto).kept_grad.replace(grad);
-        drop(old);
+    pub(crate) fn kept_grad(&self) -> &KeptGrad {
+        self.0.kept_grad.get_or_init(Arc::default)
     }
 }

@@ -63,6 +63,31 @@ fn gradients_reach_through_clones_and_views() {
 }
 
 #[test]
+fn a_clone_is_a_place_of_its_own_on_the_way() {
+    let x = tensor!([1.0, 2.0]).requires_grad_();
+    let y = x.clone();
+    let [gy, gx] = grad(&(&y * 2 + &x * 3).sum(..), [&y, &x]);
+    assert_eq!((floats(&gy), floats(&gx)), (vec![2.0; 2], vec![5.0; 2]));
+    assert!(x.is_leaf() && !y.is_leaf());
+}
+
+#[test]
+fn a_view_of_a_leaf_is_no_leaf() {
+    let x = tensor!([1.0, 2.0]).requires_grad_();
+    let v = x.i(0);
+    v.retain_grad();
+    (&v * 3 + x.sum(..)).backward();
+    assert!(v.requires_grad() && !v.is_leaf());
+    assert_eq!((grad_of(&v), grad_of(&x)), (vec![3.0], vec![4.0, 1.0]));
+    // Written through a view by its own detached self: both are one value, one of them has a gradient.
+    let y = &x * 2;
+    y.i(..).mul_(y.detach());
+    x.set_grad(None);
+    y.sum(..).backward();
+    assert_eq!(grad_of(&x), [4.0, 8.0]);
+}
+
+#[test]
 fn gradients_pass_through_writes() {
     let x = tensor!([1.0, 2.0, 3.0]).requires_grad_();
     let y = &x * 2;

@@ -189,6 +189,23 @@ fn a_draw_that_nobody_reads_shifts_nothing() {
 }
 
 #[test]
+fn another_thread_reads_and_records() {
+    let x = torch::arange(0..1000).to(F32);
+    let y = &x * 2;
+    let sums: Vec<f32> = std::thread::scope(|s| {
+        let workers: Vec<_> = (0..4)
+            .map(|k| {
+                let y = &y;
+                s.spawn(move || (y + k).sum(..).item::<f32>().expect("it runs"))
+            })
+            .collect();
+        workers.into_iter().map(|w| w.join().expect("it ends")).collect()
+    });
+    assert_eq!(sums, [999_000.0, 1_000_000.0, 1_001_000.0, 1_002_000.0]);
+    assert_eq!(floats(&y.i(..2)), [0.0, 2.0]);
+}
+
+#[test]
 fn functions() {
     let x = tensor!([[1.0, -2.0], [0.5, 3.0]]);
     assert_eq!(floats(&F::relu(&x)), [1.0, 0.0, 0.5, 3.0]);
