@@ -603,3 +603,26 @@ fn what_has_no_kernel_is_refused() {
     let tile = schedule(&Nest::parse(SOFTMAX).unwrap()).unwrap().print();
     assert_eq!(TileProg::parse(&tile.replace("phase 2", "phase 1")).err().as_deref(), Some("%5 cannot be in phase 1"));
 }
+
+#[test]
+fn transposes() {
+    for t in ["f32", "u8", "f64", "bf16"] {
+        let text = format!(
+            "nest 2
+axis 3
+axis s0
+axis s1
+buffer {t}
+buffer {t} written
+%0 = load {t} b0 +0 a1*1 a2*s0
+store b1 +0 a0*9000 a1*s1 a2*1 = %0
+"
+        );
+        for (rows, cols) in [(8, 8), (19, 70), (7, 100), (100, 7), (64, 65)] {
+            let nest = Nest::parse(&text).unwrap();
+            let n = rows * cols;
+            let memory = vec![(0..n as u64).map(|i| i & 0xff).collect(), vec![0; 18000 + n]];
+            check(&nest, &memory, &[rows as i64, cols as i64]);
+        }
+    }
+}

@@ -7,7 +7,14 @@ impl<T: Copy> Body for MoveLoop<T> {
     #[inline(always)]
     unsafe fn run(x: &Args<'_>) {
         let Extra::Move(spec) = x.extra else { unreachable!("the binding describes every move") };
-        for r in 0..x.rows as isize {
+        let one = size_of::<T>() as isize;
+        let done = if spec.indices.is_empty() && spec.dst_col == one && x.pitch[0] == one && spec.src_col != one {
+            // SAFETY: the kernel's contract.
+            unsafe { transpose_blocks::<T>(x, spec.src_col) }
+        } else {
+            0
+        };
+        for r in done as isize..x.rows as isize {
             // SAFETY: the kernel's contract.
             unsafe {
                 let (mut dst, mut src) = (x.dst.offset(r * x.dst_pitch), x.src[0].offset(r * x.pitch[0]));
@@ -30,6 +37,40 @@ impl<T: Copy> Body for MoveLoop<T> {
             }
         }
     }
+}
+
+/// Rows of a source that is contiguous down the columns, in squares of 8: lines of both sides are used whole while
+/// they are in cache, also where strides are powers of two. Gives how many rows are done.
+#[inline(always)]
+unsafe fn transpose_blocks<T: Copy>(x: &Args<'_>, src_col: isize) -> usize {
+    const B: usize = 8;
+    let (rows, cols) = (x.rows / B * B, x.cols / B * B);
+    for r in (0..rows).step_by(B) {
+        // SAFETY: the caller's: squares and the rest lie inside the tile.
+        unsafe {
+            let to = |i: usize| x.dst.offset((r + i) as isize * x.dst_pitch) as *mut T;
+            let from = |c: usize| (x.src[0].offset(c as isize * src_col) as *const T).add(r);
+            for c in (0..cols).step_by(B) {
+                let mut square = [[*from(c); B]; B];
+                for j in 0..B {
+                    square[j] = *(from(c + j) as *const [T; B]);
+                }
+                for i in 0..B {
+                    let mut line = [square[0][i]; B];
+                    for j in 0..B {
+                        line[j] = square[j][i];
+                    }
+                    *(to(i).add(c) as *mut [T; B]) = line;
+                }
+            }
+            for c in cols..x.cols {
+                for i in 0..B {
+                    *to(i).add(c) = *from(c).add(i);
+                }
+            }
+        }
+    }
+    rows
 }
 
 /// One row, whose steps are in bytes. In place only with equal steps.

@@ -82,7 +82,7 @@ impl TileProg {
     pub fn cost(&self, sizes: &[i64]) -> i64 {
         let points: i64 = self.nest.axes.iter().map(|a| value(a.extent, sizes).max(0)).product();
         let weight: i64 = self.nest.instrs.iter().map(weight_of).sum::<i64>() + 2 * self.nest.stores.len() as i64;
-        points.saturating_mul(weight) / 16
+        points.saturating_mul(weight) / 32
     }
 
     /// Runs items `items` of [`TileProg::work`].
@@ -191,7 +191,7 @@ fn weight_of(instr: &Instr) -> i64 {
     match instr {
         Instr::Const { .. } | Instr::Sized(_) => 0,
         Instr::Unary(Exp | Expm1 | Log | Log1p | Sin | Cos | Tanh | Erf, _) => 12,
-        Instr::Random { .. } => 24,
+        Instr::Random { .. } => 64,
         Instr::Load(view) if !view.indexed.is_empty() => 6,
         _ => 2,
     }
