@@ -1,6 +1,7 @@
 //! Automation of the repository: `cargo xtask <command>`. Depends on nothing but the standard library.
 mod ci;
 mod new_op;
+mod sabotage;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ const HELP: &str = "cargo xtask <command>
   codegen [--check]      derive the committed listings from the op table (--check: only compare)
   goldens WHAT [--dir D] compare with PyTorch's answers: train gpt
   bench [ARGS]           time training steps and kernels; prints ratios, --json FILE writes them
+  sabotage [NAME ...]    break each contract in a copy and see that a test notices
   new-op NAME            add an op: one literal and one list line";
 
 fn main() -> ExitCode {
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Some("codegen") => conformance("codegen", rest),
         Some("goldens") => conformance("goldens", rest),
         Some("bench") => conformance("bench", rest),
+        Some("sabotage") => sabotage::run(rest),
         Some("new-op") => new_op::run(rest),
         Some("--help" | "-h" | "help") => {
             println!("{HELP}");

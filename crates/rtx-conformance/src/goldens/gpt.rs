@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+/// Tokens are below this.
+pub const VOCABULARY: usize = 96;
 /// How far a loss may be from PyTorch's float64 run.
 const LOSS_TOLERANCE: f64 = 5e-6;
 /// How far a final tensor may be, in units of PyTorch's own float32 error on it, and absolutely.
@@ -25,8 +27,9 @@ struct Block {
     down: nn::Linear,
 }
 
+/// The model: names as in the golden files.
 #[derive(Module)]
-struct Gpt {
+pub struct Gpt {
     tok: nn::Embedding,
     pos: nn::Embedding,
     blocks: Vec<Block>,
@@ -57,16 +60,19 @@ impl Block {
 }
 
 impl Gpt {
-    fn new() -> Self {
+    /// With fresh weights.
+    #[allow(clippy::new_without_default, reason = "it draws random numbers")]
+    pub fn new() -> Self {
         Gpt {
-            tok: nn::Embedding::new(96, 64),
+            tok: nn::Embedding::new(VOCABULARY, 64),
             pos: nn::Embedding::new(64, 64),
             blocks: (0..2).map(|_| Block::new(64)).collect(),
             ln: nn::LayerNorm::new(64),
         }
     }
 
-    fn loss(&self, tokens: &Tensor) -> Tensor {
+    /// Mean cross-entropy of each next token of `tokens` `i64 [b, t + 1]`.
+    pub fn loss(&self, tokens: &Tensor) -> Tensor {
         let (ids, next) = (tokens.i((.., ..-1)), tokens.i((.., 1..)));
         let t = ids.size(1);
         let mut x = self.tok.forward(&ids) + self.pos.weight.i(..t);
@@ -74,7 +80,7 @@ impl Gpt {
             x = block.forward(&x);
         }
         let logits = self.ln.forward(&x).matmul(&self.tok.weight.t());
-        F::cross_entropy(&logits.reshape((-1, 96)), &next.reshape(-1))
+        F::cross_entropy(&logits.reshape((-1, VOCABULARY)), &next.reshape(-1))
     }
 }
 
