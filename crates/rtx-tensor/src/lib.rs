@@ -57,5 +57,5 @@ pub use random::{
 pub use rtx_core::{DType, Element, Error, Kind, Location, Result, Scalar};
 pub use scope::{current_scope, in_scope};
 pub use shape::keep;
-pub use stats::{Counters, Memory, counters, end_step, flush, memory, no_new_plans, reset_peak_memory};
+pub use stats::{Counters, Memory, counters, empty_cache, end_step, flush, memory, no_new_plans, reset_peak_memory};
 pub use tensor::Tensor;

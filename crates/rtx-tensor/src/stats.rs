@@ -25,6 +25,10 @@ pub fn memory() -> Memory {
 pub fn reset_peak_memory() {
     engine::cpu().reset_peak()
 }
+/// Gives memory that is kept for reuse back to the system.
+pub fn empty_cache() {
+    engine::cpu().trim()
+}
 /// Runs everything that this thread has recorded.
 ///
 /// # Errors

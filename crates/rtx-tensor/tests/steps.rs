@@ -1,6 +1,15 @@
 //! Training steps as plans: one region a step, replayed, updated in place. A file of its own: counters are the
 //! process's.
-use rtx_tensor::{self as torch, Result, Tensor, counters, end_step, functional as F, no_grad, no_new_plans, tensor};
+use rtx_tensor::{
+    self as torch, Result, Tensor, counters, end_step, functional as F, memory, no_grad, no_new_plans, tensor,
+};
+use std::sync::{Mutex, MutexGuard};
+
+/// Counters are the process's, so these tests run one after the other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(|e| e.into_inner())
+}
 
 /// One step of gradient descent by hand.
 fn step(w: &Tensor, b: &Tensor, x: &Tensor, y: &Tensor, lr: f64) -> Result<()> {
@@ -18,6 +27,7 @@ fn step(w: &Tensor, b: &Tensor, x: &Tensor, y: &Tensor, lr: f64) -> Result<()> {
 
 #[test]
 fn a_step_is_one_plan_replayed_in_place() -> Result<()> {
+    let _alone = alone();
     let (w, b) = torch::fork(&[1], || (torch::randn([10, 8]).requires_grad_(), torch::zeros(10).requires_grad_()));
     let batch = |i: u64| torch::fork(&[2, i], || (torch::randn([16, 8]), torch::randint(0..10, 16)));
     let batches: Vec<_> = (0..8).map(batch).collect();
@@ -44,6 +54,7 @@ fn a_step_is_one_plan_replayed_in_place() -> Result<()> {
 
 #[test]
 fn a_value_overwritten_while_it_is_saved_costs_a_copy_that_is_counted() -> Result<()> {
+    let _alone = alone();
     let x = tensor!([1.0, 2.0]).requires_grad_();
     let a = tensor!([3.0, 4.0]);
     a.add_(0);
@@ -56,5 +67,58 @@ fn a_value_overwritten_while_it_is_saved_costs_a_copy_that_is_counted() -> Resul
     assert!((counters() - before).copies >= 1);
     y.sum(..).backward();
     assert_eq!(x.grad().expect("it has one").to_vec::<f32>()?, [3.0, 4.0]);
+    Ok(())
+}
+
+/// Loss and gradients of a small network, and the most memory that it took; the loss is read before or after
+/// `backward()`.
+fn network_step(read_between: bool) -> Result<(f32, Vec<Vec<u8>>, u64)> {
+    let layers: Vec<Tensor> =
+        (0..6).map(|i| torch::fork(&[4, i], || torch::randn([64, 64]) * 0.1).requires_grad_()).collect();
+    let x = torch::fork(&[5], || torch::randn([512, 64]));
+    layers.iter().chain([&x]).try_for_each(|t| t.read_bytes().map(drop))?;
+    torch::empty_cache();
+    torch::reset_peak_memory();
+    let before = memory().live_bytes;
+    let y = layers.iter().fold(x.alias(), |h, w| F::gelu(&F::linear(&h, w, None)));
+    let loss = y.pow(2).mean(..);
+    drop(y);
+    let early = read_between.then(|| loss.item::<f32>()).transpose()?;
+    loss.backward();
+    let grads = layers.iter().map(|w| w.grad().expect("it has one")).collect::<Vec<_>>();
+    torch::flush()?;
+    let bytes = grads.iter().map(Tensor::read_bytes).collect::<Result<_>>()?;
+    let peak = memory().peak_bytes - before;
+    Ok((early.map_or_else(|| loss.item(), Ok)?, bytes, peak))
+}
+
+#[test]
+fn a_loss_read_before_backward_changes_no_bits_and_costs_little_memory() -> Result<()> {
+    let _alone = alone();
+    network_step(false)?;
+    let (loss, grads, peak) = network_step(false)?;
+    let (loss_read, grads_read, peak_read) = network_step(true)?;
+    assert_eq!((loss.to_bits(), grads), (loss_read.to_bits(), grads_read));
+    assert!(peak_read as f64 <= 1.3 * peak as f64, "{peak_read} bytes against {peak}");
+    Ok(())
+}
+
+#[test]
+fn a_loss_still_in_scope_keeps_no_activations() -> Result<()> {
+    let _alone = alone();
+    let w = torch::fork(&[9], || torch::randn([64, 64])).requires_grad_();
+    let x = torch::ones([1024, 64]);
+    w.read_bytes()?;
+    x.read_bytes()?;
+    torch::empty_cache();
+    let before = memory().live_bytes;
+    let loss = (0..8).fold(x.alias(), |h, _| F::gelu(&h.matmul(&w))).mean(..);
+    loss.backward();
+    torch::flush()?;
+    torch::empty_cache();
+    let held = memory().live_bytes - before;
+    // The loss and one gradient of 16 KB; the activations would be 4 MB.
+    assert!(held < 64 << 10, "{held} bytes held");
+    assert!(w.grad().is_some());
     Ok(())
 }
