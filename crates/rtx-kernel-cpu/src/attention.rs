@@ -6,11 +6,11 @@
 //!
 //! Numerics: a score is one chain of fma over d, from 0 (with fewer than [`PACK_FROM`] queries, the 16-lane tree over
 //! rounded products), times scale; a row is shifted by its maximum; sums over keys and queries are chains of fma in
-//! chunks (512 keys, 64 queries), added in ascending order. None of it depends on threads, strides or instruction set.
-//! The scores of a block of rows are held whole, so there is no online rescaling: rows of any length are exact in the
-//! same sense as the body.
+//! chunks (512 keys, 64 queries), added in ascending order; a result is multiplied by the reciprocal of its row's sum.
+//! None of it depends on threads, strides or instruction set. The scores of a block of rows are held whole, so nothing
+//! is rescaled on the way.
 use crate::gemm::{Kernels, SLACK, Strip, Tile};
-use crate::row::{LANES, Real, row_dot, row_exp, row_max, row_sum};
+use crate::row::{LANES, Real, row_dot, row_exp, row_log, row_max, row_sum};
 use rtx_core::{DType, Result};
 use rtx_cpu::{Isa, isa, pool, with_scratch};
 use rtx_hal::{Code, Device, ErrorSlot, Launch, NativeKernel, malformed};
@@ -411,7 +411,7 @@ unsafe fn forward_rows<T: Real>(p: &Problem<T>, results: &Results<T>, head: usiz
     let (width, held) = (padded(most), ROWS.min(rows.len()));
     let packed = p.t >= PACK_FROM;
     let key_rows = if packed { p.d * width + SLACK } else { 2 * padded(p.d) };
-    let elements = key_rows + most * padded(p.e) + held * width + held;
+    let elements = key_rows + most * padded(p.e) + held * width + 2 * padded(held);
     with_scratch(elements * size_of::<T>(), |scratch| {
         let mut pieces = Pieces { next: scratch.cast::<T>() };
         // SAFETY: the caller's promise; the scratch has room for all pieces.
@@ -421,7 +421,7 @@ unsafe fn forward_rows<T: Real>(p: &Problem<T>, results: &Results<T>, head: usiz
             if packed {
                 transpose(p.kernels, p.k.head(b, h), most, p.d, keys);
             }
-            let (scores, sums) = (pieces.take(held, width), pieces.take(held, 1));
+            let (scores, sums) = (pieces.take(held, width), pieces.take(2, padded(held)));
             for t in rows.clone().step_by(held) {
                 let rows = t..(t + held).min(rows.end);
                 let block = Block { b, h, rows, keys, packed, scores, sums, v };
@@ -443,6 +443,7 @@ struct Block<T> {
     keys: Matrix<T>,
     packed: bool,
     scores: Matrix<T>,
+    /// Sums of the rows, then their maxima.
     sums: Matrix<T>,
     v: Matrix<T>,
 }
@@ -464,16 +465,21 @@ unsafe fn forward_block<T: Real>(p: &Problem<T>, results: &Results<T>, block: Bl
         }
         for i in 0..n {
             let (row, mine) = (row_mut(scores, i, padded(seen)), p.seen(t + i));
-            let (sum, level) = softmax_row(p, row, mine, p.mask_row(b, h, t + i));
-            sums.at_row(i).ptr.write(sum);
-            lse.at_row(t + i).ptr.write(level);
+            let (sum, top) = softmax_row(p, row, mine, p.mask_row(b, h, t + i));
+            sums.at(0, i).write(sum);
+            sums.at(1, i).write(top);
         }
         chunked_product(p.kernels, [n, seen, p.e], scores, v, out.at_row(t));
+        let (sums, tops) = (row_mut(sums, 0, padded(n)), row_mut(sums, 1, padded(n)));
         for i in 0..n {
-            let sum = sums.at_row(i).ptr.read();
+            let share = T::ONE / sums[i];
             for x in row_mut(out, t + i, p.e) {
-                *x = *x / sum;
+                *x = *x * share;
             }
+        }
+        row_log(sums);
+        for i in 0..n {
+            lse.at_row(t + i).ptr.write(sums[i] + tops[i]);
         }
     }
 }
@@ -505,7 +511,7 @@ unsafe fn side_by_side<'a, T: Real>(m: Matrix<T>, n: usize, held: Matrix<T>) -> 
 }
 
 /// Scores of the first `seen` keys become `exp(score - max)`, the others 0. Gives their sum (1 where nothing is seen)
-/// and `log Σ exp`. The row is whole groups of 16 elements.
+/// and the maximum. The row is whole groups of 16 elements.
 #[inline(always)]
 unsafe fn softmax_row<T: Real>(p: &Problem<T>, row: &mut [T], seen: usize, mask: Option<(*const u8, isize)>) -> (T, T) {
     let (mine, others) = row.split_at_mut(padded(seen));
@@ -523,7 +529,7 @@ unsafe fn softmax_row<T: Real>(p: &Problem<T>, row: &mut [T], seen: usize, mask:
     // exp(-infinity) is 0.
     row_exp(mine, top);
     let sum = row_sum(mine);
-    (sum, sum.log() + top)
+    (sum, top)
 }
 
 struct Backward<T>(Settings, PhantomData<T>);

@@ -240,6 +240,16 @@ pub(crate) fn row_exp<T: Real>(row: &mut [T], top: T) {
     }
 }
 
+/// Replaces `x` by its logarithm, in whole groups of 16; what is left over stays.
+#[inline(always)]
+pub(crate) fn row_log<T: Real>(row: &mut [T]) {
+    for block in row.as_chunks_mut::<LANES>().0 {
+        for x in block {
+            *x = x.log();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
