@@ -28,7 +28,7 @@ pub(crate) fn assemble(
         symbols: symbols(work),
         counters: vec![],
     };
-    let mut known: HashMap<String, u32> = HashMap::new();
+    let mut known = Known::default();
     for members in steps {
         let mut by_kernel: Vec<(u32, Step)> = vec![];
         for &i in members.iter().filter(|&&i| !homes.elided[i]) {
@@ -122,7 +122,12 @@ fn share_buffer(nest: &mut Nest, read: BufferId, written: BufferId) {
 }
 
 /// The kernel's number; its text is made once.
-fn kernel_of(plan: &mut Plan, known: &mut HashMap<String, u32>, work: &Work, launch: &Launch) -> Result<u32> {
+fn kernel_of(plan: &mut Plan, known: &mut Known, work: &Work, launch: &Launch) -> Result<u32> {
+    let nest = launch.nest.as_ref().map(Nest::print);
+    let key = (launch.native.clone(), nest);
+    if let Some(&k) = known.launches.get(&key) {
+        return Ok(k);
+    }
     let tile = launch.nest.as_ref().map(tile_text).transpose()?;
     let (lang, text) = match (&launch.native, tile) {
         (Some(native), Some(tile)) => (Lang::Native, format!("{native}\n{tile}")),
@@ -130,13 +135,19 @@ fn kernel_of(plan: &mut Plan, known: &mut HashMap<String, u32>, work: &Work, lau
         (None, Some(tile)) => (Lang::Tile, tile),
         (None, None) => return Err(Error::new(Kind::Internal, "compile: a launch of nothing")),
     };
-    if let Some(&k) = known.get(&text) {
-        return Ok(k);
+    let k = *known.texts.entry(text.clone()).or_insert(plan.kernels.len() as u32);
+    if k as usize == plan.kernels.len() {
+        plan.kernels.push(KernelSource { name: name_of(work, launch), lang, text });
     }
-    let k = plan.kernels.len() as u32;
-    known.insert(text.clone(), k);
-    plan.kernels.push(KernelSource { name: name_of(work, launch), lang, text });
+    known.launches.insert(key, k);
     Ok(k)
+}
+
+/// Kernels by what they were made of, and by their texts.
+#[derive(Default)]
+struct Known {
+    launches: HashMap<(Option<String>, Option<String>), u32>,
+    texts: HashMap<String, u32>,
 }
 
 /// A nest as the text that the device is given.

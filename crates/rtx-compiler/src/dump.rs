@@ -62,8 +62,8 @@ pub(crate) fn counters(
     count.insert("groups_fused", fused_groups as u64);
     count.insert("epilogues", fused.epilogues);
     count.insert("copies_elided", homes.elided.iter().filter(|e| **e).count() as u64);
-    let copies = lowered.launches.iter().zip(&homes.elided).filter(|(l, e)| !**e && l.copies.is_some()).count();
-    count.insert("copies", (copies + lowered.temps.len()) as u64);
+    let copies = lowered.launches.iter().zip(&homes.elided).filter(|(l, elided)| !**elided && only_moves(l)).count();
+    count.insert("copies", copies as u64);
     count.insert("in_place", homes.in_place.iter().map(|p| p.len() as u64).sum());
     let donated = plan.outputs.iter().filter(|o| matches!(o.place, OutputPlace::Donated(_))).count();
     count.insert("donated", donated as u64);
@@ -72,4 +72,10 @@ pub(crate) fn counters(
         *count.entry(g.name).or_default() += 1;
     }
     count.into_iter().map(|(name, n)| (Cow::Borrowed(name), n)).collect()
+}
+
+/// Does the launch compute nothing?
+fn only_moves(launch: &crate::lower::Launch) -> bool {
+    launch.native.is_none()
+        && launch.nest.as_ref().is_some_and(|n| matches!(n.instrs.as_slice(), [rustg::Instr::Load(_)]))
 }

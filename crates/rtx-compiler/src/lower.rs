@@ -201,7 +201,7 @@ enum Proto {
 }
 
 /// A result before axes are settled.
-struct Result_ {
+struct Stored {
     value: u32,
     mem: Mem,
     dtype: DType,
@@ -231,7 +231,7 @@ impl UnitLowerer<'_> {
             let target = &unit.group.points[w.target as usize];
             let form = self.form(&target.map, &dense_strides(&w.shape))?;
             let dtype = self.work.graph.ty(target.value).dtype;
-            results.push(Result_ { value, mem: Mem::Value(target.value), dtype, form });
+            results.push(Stored { value, mem: Mem::Value(target.value), dtype, form });
         }
         let (parallel, walk) = self.classes(&results);
         self.copy_uneven(&parallel, &walk)?;
@@ -249,7 +249,7 @@ impl UnitLowerer<'_> {
     }
 
     /// Is all of it a copy of one dense memory to another?
-    fn copies(&self, results: &[Result_]) -> Option<(Mem, Mem)> {
+    fn copies(&self, results: &[Stored]) -> Option<(Mem, Mem)> {
         let [r] = results else { return None };
         let Proto::Load(mem, dtype, form) = &self.protos[r.value as usize] else { return None };
         let Mem::Value(from) = *mem else { return None };
@@ -377,7 +377,7 @@ impl UnitLowerer<'_> {
     // ---- axes
 
     /// Atoms that are walked as one axis: the parallel axes, and the walk.
-    fn classes(&self, results: &[Result_]) -> (Vec<Vec<u32>>, Option<Vec<u32>>) {
+    fn classes(&self, results: &[Stored]) -> (Vec<Vec<u32>>, Option<Vec<u32>>) {
         let group = &self.unit.group;
         let reduces = self.protos.iter().any(|p| matches!(p, Proto::Plain(i) if i.is_reduction()));
         // A walk that no reduction came to use is parallel.
@@ -410,7 +410,7 @@ impl UnitLowerer<'_> {
             atoms.iter().zip(dense_strides(&shape)).for_each(|(&a, s)| dense.add(a, s));
             let temp = Mem::Temp(self.out.temps.len() as u32);
             self.out.temps.push(Temp { dtype, numel: shape.numel() });
-            let copy = [Result_ { value: i as u32, mem: temp, dtype, form: dense.clone() }];
+            let copy = [Stored { value: i as u32, mem: temp, dtype, form: dense.clone() }];
             let axes = merge_even(group, &atoms, &[&form, &dense]);
             let mut launch = Emitter::new(group, &self.protos).run(&axes, None, &copy, None)?;
             launch.nodes = self.unit.nodes.clone();
@@ -483,7 +483,7 @@ impl UnitLowerer<'_> {
         let temp = Mem::Temp(self.out.temps.len() as u32);
         self.out.temps.push(Temp { dtype: ty.dtype, numel: ty.shape.numel() });
         let axes = merge_even(&group, &group.parallel, &[&from, &dense]);
-        let copy = [Result_ { value: 0, mem: temp, dtype: ty.dtype, form: dense }];
+        let copy = [Stored { value: 0, mem: temp, dtype: ty.dtype, form: dense }];
         let load = [Proto::Load(Mem::Value(s.base), ty.dtype, from)];
         let mut launch = Emitter::new(&group, &load).run(&axes, None, &copy, None)?;
         launch.nodes = self.unit.nodes.clone();
@@ -554,7 +554,7 @@ impl<'a> Emitter<'a> {
         mut self,
         parallel: &[Vec<u32>],
         walk: Option<&[u32]>,
-        results: &[Result_],
+        results: &[Stored],
         first: Option<(Mem, DType)>,
     ) -> Result<Launch> {
         let mut work = 1usize;

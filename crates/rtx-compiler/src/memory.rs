@@ -5,7 +5,7 @@ use crate::views::{Strided, stored};
 use crate::work::Work;
 use rtx_core::Layout;
 use rtx_ir::{Prim, ValueId};
-use rtx_plan::{OutputPlace, Place};
+use rtx_plan::{OutputPlace, Place, SizeExpr};
 use rustg::Instr;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -172,51 +172,56 @@ impl<'a> Planner<'a> {
 
     /// A copy of memory that nobody reads afterwards need not be made: the copy lives where the original did.
     fn elide_copies(&mut self) {
-        for (s, members) in self.steps.iter().enumerate() {
-            for &i in members {
-                let Some((from, to)) = self.lowered.launches[i].copies else { continue };
-                if self.is_fixed(from) || self.uses[&from].wanted || self.home[&from] == self.home[&to] {
-                    continue;
-                }
-                // Later readers of the original still see it until someone else writes to the copy.
-                let writes = self.uses[&to].writers.iter().filter(|&&w| w != i).map(|&w| self.step_of[w]);
-                let until = writes.min().unwrap_or(usize::MAX);
-                let reads = self.uses[&from].readers.iter().filter(|&&r| r != i).map(|&r| self.step_of[r]);
-                let (a, b) = (&self.homes[self.home[&from]], &self.homes[self.home[&to]]);
-                let others = a.output.is_some() || b.input.is_some() || (a.input.is_some() && b.output.is_none());
-                if others || reads.max().is_some_and(|r| r >= until) || self.homes[self.home[&from]].last >= until {
-                    continue;
-                }
-                let _ = s;
+        for &i in self.steps.iter().flatten() {
+            if let Some((from, to)) = self.lowered.launches[i].copies
+                && self.may_elide(i, from, to)
+            {
                 self.follow(from, to);
                 self.elided[i] = true;
             }
         }
     }
 
+    /// Is everyone who reads the original done before the copy is first changed?
+    fn may_elide(&self, i: usize, from: Mem, to: Mem) -> bool {
+        let (a, b) = (&self.homes[self.home[&from]], &self.homes[self.home[&to]]);
+        let changes = self.uses[&to].writers.iter().filter(|&&w| w != i).map(|&w| self.step_of[w]);
+        let until = changes.min().unwrap_or(usize::MAX);
+        !self.is_fixed(from)
+            && self.home[&from] != self.home[&to]
+            && a.output.is_none()
+            && b.input.is_none()
+            && (a.input.is_none() || b.output.is_some())
+            && a.last < until
+    }
+
     /// Results that take the memory of an operand that is dead after the step.
     fn overwrite(&mut self) {
         for (s, members) in self.steps.iter().enumerate() {
-            for &i in members.iter().filter(|&&i| !self.elided[i]).collect::<Vec<_>>() {
-                let launch = &self.lowered.launches[i];
-                let mut pairs: Vec<(usize, usize)> = launch.in_place.clone();
-                pairs.extend(same_element_pairs(launch));
-                let mut ranked: Vec<(usize, usize, usize)> =
-                    pairs.into_iter().map(|(r, w)| (self.distance(launch, r, w), r, w)).collect();
-                ranked.sort_unstable();
-                for (_, r, w) in ranked {
-                    let (from, to) = (launch.arguments[r].mem, launch.arguments[w].mem);
-                    let taken = self.in_place[i].iter().any(|p| p.0 == r || p.1 == w);
-                    let alone = members.iter().all(|&m| {
-                        let mine = self.lowered.launches[m].arguments.iter().enumerate();
-                        mine.filter(|(k, a)| a.mem == from && (m, *k) != (i, r)).count() == 0
-                    });
-                    let born_here = self.uses[&to].writers.iter().all(|&x| x == i);
-                    if !taken && alone && born_here && self.may_follow(from, to, s) {
-                        self.follow(from, to);
-                        self.in_place[i].push((r, w));
-                    }
-                }
+            let mut named: HashMap<Mem, usize> = HashMap::new();
+            let running: Vec<usize> = members.iter().copied().filter(|&i| !self.elided[i]).collect();
+            for a in running.iter().flat_map(|&i| &self.lowered.launches[i].arguments) {
+                *named.entry(a.mem).or_default() += 1;
+            }
+            for i in running {
+                self.overwrite_in(i, s, &named);
+            }
+        }
+    }
+
+    /// The same within one launch; `named` counts the arguments of the step that name each piece of memory.
+    fn overwrite_in(&mut self, i: usize, step: usize, named: &HashMap<Mem, usize>) {
+        let launch = &self.lowered.launches[i];
+        let pairs = launch.in_place.iter().copied().chain(same_element_pairs(launch));
+        let mut ranked: Vec<(usize, usize, usize)> = pairs.map(|(r, w)| (self.distance(launch, r, w), r, w)).collect();
+        ranked.sort_unstable();
+        for (_, r, w) in ranked {
+            let (from, to) = (launch.arguments[r].mem, launch.arguments[w].mem);
+            let taken = self.in_place[i].iter().any(|p| p.0 == r || p.1 == w);
+            let born_here = self.uses[&to].writers.iter().all(|&x| x == i);
+            if !taken && named[&from] == 1 && born_here && self.may_follow(from, to, step) {
+                self.follow(from, to);
+                self.in_place[i].push((r, w));
             }
         }
     }
@@ -270,30 +275,23 @@ impl<'a> Planner<'a> {
 
     /// Cuts the arena and writes everything down.
     fn finish(self) -> Homes {
-        let mut constants = vec![];
-        let mut used: Vec<bool> = vec![false; self.homes.len()];
-        for (i, l) in self.lowered.launches.iter().enumerate().filter(|(i, _)| !self.elided[*i]) {
-            let _ = i;
-            l.arguments.iter().for_each(|a| used[self.home[&a.mem]] = true);
-        }
-        let in_arena = |h: usize| used[h] && self.homes[h].input.is_none() && self.homes[h].output.is_none();
-        let mut arena: Vec<usize> = (0..self.homes.len()).filter(|&h| in_arena(h)).collect();
-        let fixed = |m: &Mem| matches!(m, Mem::Value(v) if self.work.prim(*v).is_some_and(|p| matches!(p, Prim::Constant{..} | Prim::Param{..})));
-        let sources: Vec<usize> = self.home.iter().filter(|(m, _)| fixed(m)).map(|(_, &h)| h).collect();
-        arena.retain(|h| !sources.contains(h));
-        let (offsets, arena_bytes) = cut_arena(&self.homes, &arena);
-        let mut place = HashMap::new();
+        let is_source = |m: Mem| matches!(m, Mem::Value(v) if matches!(self.work.prim(v), Some(Prim::Constant { .. } | Prim::Param { .. })));
         let mut mems: Vec<(Mem, usize)> = self.home.iter().map(|(&m, &h)| (m, h)).collect();
         mems.sort_unstable();
+        let lives_in_arena =
+            |&(m, h): &(Mem, usize)| !is_source(m) && self.homes[h].input.is_none() && self.homes[h].output.is_none();
+        let mut arena: Vec<usize> = mems.iter().filter(|m| lives_in_arena(m)).map(|m| m.1).collect();
+        arena.sort_unstable();
+        arena.dedup();
+        let (offsets, arena_bytes) = cut_arena(&self.homes, &arena);
+        let (mut place, mut constants) = (HashMap::new(), vec![]);
         for (mem, h) in mems {
             let home = &self.homes[h];
-            let at = match mem {
-                Mem::Value(v) if fixed(&mem) => self.source_place(v, &mut constants),
-                _ => match (home.input, home.output) {
-                    (Some(i), _) => Place::Input(i),
-                    (None, Some(k)) => Place::Slot(k),
-                    (None, None) => Place::Arena(offsets.get(&h).copied().unwrap_or(0)),
-                },
+            let at = match (mem, home.input, home.output) {
+                (Mem::Value(v), _, _) if is_source(mem) => self.source_place(v, &mut constants),
+                (_, Some(i), _) => Place::Input(i),
+                (_, None, Some(k)) => Place::Slot(k),
+                (_, None, None) => Place::Arena(offsets.get(&h).copied().unwrap_or(0)),
             };
             place.insert(mem, at);
         }
@@ -316,21 +314,15 @@ impl<'a> Planner<'a> {
         let base = self.views[k].as_ref().map_or(w, |s| s.base);
         let mem = self.lowered.mem(base);
         let home = &self.homes[self.home[&mem]];
-        let number = |e: &rtx_plan::SizeExpr| e.known().unwrap_or(0);
+        let number = |e: &SizeExpr| e.known().unwrap_or(0);
+        let dense = || Layout::contiguous(&self.work.graph.ty(w).shape.sizes());
+        let numbers =
+            |strides: &[SizeExpr]| strides.iter().map(|e| e.known().map(|n| n as isize)).collect::<Option<_>>();
         let layout = match &self.views[k] {
-            Some(s) => Layout {
-                offset: number(&s.offset) as usize,
-                strides: s.strides.iter().map(|e| number(e) as isize).collect(),
-            },
-            None if self.work.input_of.contains_key(&w) => {
-                let s = stored(self.work, w);
-                match s.strides.iter().map(|e| e.known()).collect::<Option<Vec<i64>>>() {
-                    Some(strides) => Layout { offset: 0, strides: strides.iter().map(|&n| n as isize).collect() },
-                    None => Layout::contiguous(&self.work.graph.ty(w).shape.sizes()),
-                }
-            }
-            None => Layout::contiguous(&self.work.graph.ty(w).shape.sizes()),
+            Some(s) => numbers(&s.strides).map(|strides| Layout { offset: number(&s.offset) as usize, strides }),
+            None => numbers(&stored(self.work, w).strides).map(|strides| Layout { offset: 0, strides }),
         };
+        let layout = layout.unwrap_or_else(dense);
         let unchanged = matches!(mem, Mem::Value(v) if self.work.input_of.contains_key(&v));
         let place = match (home.output, home.input) {
             (_, Some(i)) if unchanged => OutputPlace::Input(i),
@@ -355,7 +347,7 @@ fn same_element_pairs(launch: &Launch) -> Vec<(usize, usize)> {
             let r = launch.nest_arguments[view.buffer.index()];
             let loads = nest.instrs.iter().filter(|i| matches!(i, Instr::Load(v) if v.buffer == view.buffer)).count();
             let size = |s: &rustg::Size| match s {
-                rustg::Size::Const(n) => rtx_plan::SizeExpr::constant(*n),
+                rustg::Size::Const(n) => SizeExpr::constant(*n),
                 rustg::Size::Arg(i) => launch.sizes[launch.sizes.len() - nest.sizes as usize + *i as usize].clone(),
             };
             let same = view.strides.len() == store.view.strides.len()
