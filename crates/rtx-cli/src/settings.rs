@@ -168,7 +168,7 @@ impl Settings {
         match task {
             Task::Sums => sums,
             Task::Text => {
-                Self { steps: 1500, batch: 32, lr: 3e-3, context: 64, init: 0.05, report: 25, check: 100, ..sums }
+                Self { steps: 2500, batch: 32, lr: 3e-3, context: 64, init: 0.05, report: 25, check: 100, ..sums }
             }
         }
     }

@@ -124,7 +124,8 @@ impl Run {
             self.step += 1;
             let due = |every: u64| self.step.is_multiple_of(every) || self.step == steps;
             let (check, save) = (due(check), due(save));
-            if check || due(report) {
+            // The first step is reported too: its plan, which gives the loss, then serves all others.
+            if check || self.step == 1 || due(report) {
                 self.report(&loss, check, &mut progress)?;
             }
             let finished = self.step == steps || self.is_good_enough();

@@ -114,7 +114,7 @@ fn a_run_resumes_bit_for_bit_and_generates() {
     );
     assert_eq!(names(&whole.join("latest")), ["model.safetensors", "optimizer.safetensors", "state.json"]);
     let log = fs::read_to_string(whole.join("log.jsonl")).expect("log");
-    assert!(!log.contains("seconds") && log.lines().count() == 6, "{log}");
+    assert!(!log.contains("seconds") && log.lines().count() == 7, "{log}");
 
     killed_after_step_8(&dir, &whole);
     assert!(ran(&dir, "train --resume killed --threads 1").contains("run    killed, from step 8\n"));
