@@ -138,3 +138,16 @@ fn state_is_updated_in_place_and_survives_a_failed_allocation() {
     let (w, loss) = update(&w);
     assert_eq!((floats(&loss), floats(&w)[0]), (vec![2000.0], 2.0));
 }
+
+/// Sizes turn symbolic, strides do not: an element repeated along an axis stays one element at every size.
+#[test]
+fn a_repeated_element_is_summed_at_every_size() {
+    let _alone = alone();
+    for n in [5, 6, 7, 8, 4] {
+        let one = tensor(&[1], &[3.0]);
+        let many = apply(&one, |b, x| b.expand(x, &[n].into()));
+        many.wait().expect("runs");
+        let sum = apply(&many, |b, x| b.reduce(Fold::Sum, x, &[0]));
+        assert_eq!(floats(&sum), [3.0 * n as f32]);
+    }
+}

@@ -168,8 +168,10 @@ impl Runner {
         }
         let graph = pattern.rebuild(&job.body.graph)?;
         let widened = |(fact, id): (&InputFact, &ValueId)| {
-            let shape = &graph.ty(*id).shape;
-            let layout = if shape.is_static() { fact.layout.clone() } else { Layout::contiguous(&shape.sizes()) };
+            let (shape, sizes) = (&graph.ty(*id).shape, job.body.graph.ty(*id).shape.sizes());
+            // Strides of an input that is not dense are in the key and do not vary: they hold for every size.
+            let dense = !shape.is_static() && fact.layout.is_contiguous(&sizes);
+            let layout = if dense { Layout::contiguous(&shape.sizes()) } else { fact.layout.clone() };
             InputFact { layout, ..fact.clone() }
         };
         let facts: Vec<InputFact> = job.facts.iter().zip(&job.body.input_ids).map(widened).collect();
