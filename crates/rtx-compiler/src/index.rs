@@ -395,3 +395,56 @@ pub(crate) fn dense_strides(shape: &Shape) -> SmallVec<[SizeExpr; 4]> {
 pub(crate) fn is_empty(shape: &Shape) -> bool {
     known_product(shape.dims()) == Some(0) || shape.iter().any(|d| d.known() == Some(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(map: &Map) -> Vec<Vec<(u32, i64)>> {
+        map.iter().map(|ix| ix.terms.to_vec()).collect()
+    }
+
+    #[test]
+    fn a_reshape_cuts_atoms_where_it_must() {
+        // [2, 12] asked for element by element; underneath lies [2, 3, 4].
+        let to = Shape::from([2, 12]);
+        let (mut group, map) = Group::over(&to);
+        let (p, _) = group.point(ValueId(9), map.clone());
+        let below = group.through_reshape(&Shape::from([2, 3, 4]), &to, map).expect("divides");
+        assert_eq!(terms(&below), [vec![(0, 1)], vec![(1, 1)], vec![(2, 1)]]);
+        let extents: Vec<usize> = group.atoms.iter().map(|a| a.extent.bound()).collect();
+        assert_eq!((extents, group.parallel.clone()), (vec![2, 3, 4], vec![0, 1, 2]));
+        // The map that was there before names both halves now.
+        assert_eq!(terms(&group.points[p as usize].map), [vec![(0, 1)], vec![(1, 4), (2, 1)]]);
+        assert!(group.is_plain(&group.points[p as usize].map[1], Dim::from(12)));
+    }
+
+    #[test]
+    fn a_reshape_that_mixes_axes_has_no_indices() {
+        let to = Shape::from([6, 4]);
+        let (mut group, map) = Group::over(&to);
+        assert!(group.through_reshape(&Shape::from([4, 6]), &to, map).is_none());
+        assert!(segments(&Shape::from([1, 4, 6]), &Shape::from([24, 1])).is_some_and(|s| s.len() == 1));
+        assert!(segments(&Shape::from([0, 2]), &Shape::from([2, 0])).is_none());
+    }
+
+    #[test]
+    fn slices_are_clamped_inside() {
+        assert_eq!(static_start(9, Dim::from(6), Dim::from(2), 1), Some(4));
+        assert_eq!(static_start(-9, Dim::from(6), Dim::from(3), -2), Some(4));
+        assert_eq!(static_start(3, Dim::from(6), Dim::from(0), 1), Some(0));
+        let ix = sliced(&Ix::atom(0), Start::Number(5), Dim::from(6), Dim::from(3), -2);
+        assert_eq!((ix.terms.as_slice(), ix.offset.known()), ([(0, -2)].as_slice(), Some(5)));
+        let ix = sliced(&Ix::atom(0), Start::Point(7), Dim::from(6), Dim::from(3), -2);
+        let d = &ix.dynamic[0];
+        assert_eq!((d.shift.known(), d.bound.known(), ix.offset.known()), (Some(4), Some(2), Some(4)));
+    }
+
+    #[test]
+    fn movements_pass_indices_down() {
+        let map: Map = smallvec![Ix::atom(0), Ix::atom(1), Ix::atom(2)];
+        assert_eq!(terms(&through_permute(&[2, 0, 1], &map)), [vec![(1, 1)], vec![(2, 1)], vec![(0, 1)]]);
+        let below = through_expand(&Shape::from([1, 4]), &Shape::from([2, 3, 4]), &map);
+        assert_eq!(terms(&below), [vec![], vec![(2, 1)]]);
+    }
+}
