@@ -428,6 +428,8 @@ impl UnitLowerer<'_> {
         let dtype = |v: ValueId| work.graph.ty(v).dtype;
         let mut sizes: Vec<SizeExpr> = claimed.dims.iter().map(|d| product(d.iter().copied())).collect();
         let mut arguments = vec![];
+        // How each argument is walked, `None` where it does not start at its memory's start.
+        let mut walks: Vec<Option<Vec<SizeExpr>>> = vec![];
         let unit = self.unit;
         for (g, s) in claimed.operands.iter().zip(&unit.operands) {
             let shape = &work.graph.ty(g.value).shape;
@@ -442,13 +444,17 @@ impl UnitLowerer<'_> {
                     (self.copy_dense(g.value, s)?, SizeExpr::default(), steps)
                 }
             };
+            walks.push((offset == SizeExpr::default()).then(|| steps.clone()));
             sizes.extend(steps);
             arguments.push(Argument { mem, dtype: dtype(g.value), offset, written: false, read: true });
         }
         for g in &claimed.outputs {
             let shape = &self.work.graph.ty(g.value).shape;
             let strides = dense_strides(shape);
-            sizes.extend(g.groups.iter().map(|axes| common_stride(shape, axes, &strides).unwrap_or_default()));
+            let steps: Vec<SizeExpr> =
+                g.groups.iter().map(|axes| common_stride(shape, axes, &strides).unwrap_or_default()).collect();
+            walks.push(Some(steps.clone()));
+            sizes.extend(steps);
             let mem = Mem::Value(g.value);
             arguments.push(Argument {
                 mem,
@@ -459,13 +465,15 @@ impl UnitLowerer<'_> {
             });
         }
         let first_output = claimed.operands.len();
+        let pairs = claimed.in_place.iter().map(|&(i, o)| (i, first_output + o));
         Ok(Launch {
             native: Some(claimed.text.clone()),
             nest: None,
             arguments,
             nest_arguments: vec![],
             sizes,
-            in_place: claimed.in_place.iter().map(|&(i, o)| (i, first_output + o)).collect(),
+            // Only an operand that lies as the result does may be overwritten by it.
+            in_place: pairs.filter(|&(i, o)| walks[i] == walks[o]).collect(),
             copies: None,
             nodes: self.unit.nodes.clone(),
             before: vec![],

@@ -387,3 +387,18 @@ fn gradients_of_slices_are_written_side_by_side() {
     let plan = c.check();
     assert_eq!(counter(&plan, "instances"), 4, "three parts and what reads them: {plan:?}");
 }
+
+#[test]
+fn results_of_one_operand_are_made_together() {
+    let mut c = Case::new();
+    let (x, y) = (c.floats([6, 5]), c.floats([6, 5]));
+    let mut b = c.b();
+    let p = b.exp(x).expect("exp");
+    let q = b.tanh(x).expect("tanh");
+    let xy = b.mul(x, y).expect("mul");
+    let s = b.reduce(Fold::Sum, xy, &[0]).expect("sum");
+    let t = b.reduce(Fold::Sum, x, &[0]).expect("sum");
+    [p, q, s, t].into_iter().for_each(|v| c.want(v));
+    let plan = c.check();
+    assert_eq!(steps(&plan), 2, "{plan}");
+}

@@ -6,6 +6,9 @@ use crate::index::{Map, State};
 use rtx_ir::{NodeId, Prim, ValueId};
 use smallvec::{SmallVec, smallvec};
 
+/// Instructions that a group must still have room for to take in a node beside its own.
+const FREE_ROOM: usize = 16;
+
 impl Fuser<'_> {
     /// Units that still ask for `v`, each with its open points.
     pub(super) fn open_sites(&self, v: ValueId) -> SmallVec<[(u32, SmallVec<[u32; 1]>); 2]> {
@@ -49,10 +52,55 @@ impl Fuser<'_> {
             needed = true;
         }
         if needed {
-            let (u, p) = self.root(v);
+            let (u, p) = match self.sibling(id, v) {
+                Some((u, map)) => {
+                    let p = self.demand(u, v, map);
+                    self.store_at_own(u, p);
+                    (u, p)
+                }
+                None => self.root(v),
+            };
             let joined = self.join(id, u, p);
             debug_assert!(joined, "a node joins a group of its own");
         }
+    }
+
+    /// A group that walks an operand of `v` just as `v` would: it makes `v` too, and reads the operand once. Nobody
+    /// who reads `v` may come before it.
+    fn sibling(&self, id: NodeId, v: ValueId) -> Option<(u32, Map)> {
+        let node = self.work.graph.node(id);
+        let axes = self.axes(id);
+        if self.fusion == Fusion::Off || self.free[v.index()].is_some() {
+            return None;
+        }
+        // What a reduction folds is made on the way: its operands may be the ones that are shared.
+        let made = node.inputs.iter().filter(|_| self.is_reduction(id)).flat_map(|&x| self.work.operands(x));
+        let shape = self.shape(node.inputs.first().copied().unwrap_or(v)).clone();
+        let shared =
+            node.inputs.iter().chain(made).filter(|&&x| self.free[x.index()].is_none() && *self.shape(x) == shape);
+        for &x in shared {
+            for &(u, p) in self.demands[x.index()].iter().filter(|&&d| self.is_open(d)) {
+                let (unit, group) = (&self.units[u as usize], &self.units[u as usize].group);
+                let room = group.instrs + FREE_ROOM <= MOST_INSTRS
+                    && group.open + unit.writes.len() + node.inputs.len() < MOST_BUFFERS;
+                if !room || unit.native.is_some() || self.fit(u, p) != Fit::Exact || self.updates_state(u) {
+                    continue;
+                }
+                let of_x = &group.points[p as usize].map;
+                let map: Map = (0..of_x.len()).filter(|i| !axes.contains(i)).map(|i| of_x[i].clone()).collect();
+                let walks = |map: &Map| match (self.is_reduction(id), &group.walk) {
+                    (true, Some(_)) => self.fit_map(u, v, map) == Fit::Row,
+                    (false, None) => self.shape(x) == self.shape(v) && self.stores_whole(u, v, map),
+                    (true, None) | (false, Some(_)) => false,
+                };
+                // A group that still asks for `v` elsewhere reads it from memory, after it is made.
+                let reads = group.points_of(v).iter().any(|&q| self.is_open((u, q)));
+                if walks(&map) && !reads && self.may_host(u, v) {
+                    return Some((u, map));
+                }
+            }
+        }
+        None
     }
 
     /// A group asks for a row's number that a reduction along its last atoms makes: those become the walk, so that
@@ -93,9 +141,16 @@ impl Fuser<'_> {
     }
 
     /// May a stored value be stored from a group's rows?
-    pub(super) fn may_store(&self, u: u32, p: u32, v: ValueId) -> bool {
+    fn may_store(&self, u: u32, p: u32, v: ValueId) -> bool {
         let unit = &self.units[u as usize];
-        let (group, map) = (&unit.group, &unit.group.points[p as usize].map);
+        unit.writes.len() + unit.group.open < MOST_BUFFERS
+            && self.stores_whole(u, v, &unit.group.points[p as usize].map)
+    }
+
+    /// Does storing `v` at `map` fit the group's axes?
+    fn stores_whole(&self, u: u32, v: ValueId, map: &Map) -> bool {
+        let unit = &self.units[u as usize];
+        let group = &unit.group;
         let classes = match (unit.native, unit.anchor) {
             (Some(id), Some(at)) => anchored(group, at, &self.work.claims[&id].claimed.outputs[0]),
             _ => group.walk.iter().cloned().collect(),
@@ -106,9 +161,7 @@ impl Fuser<'_> {
             map.iter().any(|ix| ix.terms.iter().any(|t| t.0 == *last))
                 && inner.is_some_and(|ix| ix.terms.last().is_some_and(|t| t.0 != *last))
         });
-        !columns
-            && unit.writes.len() + group.open < MOST_BUFFERS
-            && classes.iter().all(|c| walks_evenly(group, map, self.shape(v), Some(c)))
+        !columns && classes.iter().all(|c| walks_evenly(group, map, self.shape(v), Some(c)))
     }
 
     pub(super) fn is_reduction(&self, id: NodeId) -> bool {
@@ -144,13 +197,16 @@ impl Fuser<'_> {
     }
 
     pub(super) fn fit(&self, u: u32, p: u32) -> Fit {
+        let point = &self.units[u as usize].group.points[p as usize];
+        self.fit_map(u, point.value, &point.map)
+    }
+    fn fit_map(&self, u: u32, v: ValueId, map: &Map) -> Fit {
         let group = &self.units[u as usize].group;
-        let point = &group.points[p as usize];
-        let shape = self.shape(point.value);
-        if point.map.iter().any(|ix| !ix.dynamic.is_empty()) {
+        let shape = self.shape(v);
+        if map.iter().any(|ix| !ix.dynamic.is_empty()) {
             return Fit::Computed;
         }
-        let mut used: SmallVec<[u32; 8]> = point.map.iter().flat_map(|ix| ix.terms.iter().map(|t| t.0)).collect();
+        let mut used: SmallVec<[u32; 8]> = map.iter().flat_map(|ix| ix.terms.iter().map(|t| t.0)).collect();
         let terms = used.len();
         used.sort_unstable();
         used.dedup();
@@ -158,7 +214,7 @@ impl Fuser<'_> {
         if terms != used.len() || !group.parallel.iter().all(has) {
             return Fit::Repeat;
         }
-        let plain = point.map.iter().zip(shape.iter()).all(|(ix, d)| {
+        let plain = map.iter().zip(shape.iter()).all(|(ix, d)| {
             if d.is_one() { ix.terms.is_empty() && ix.offset.known() == Some(0) } else { group.is_plain(ix, d) }
         });
         match &group.walk {
