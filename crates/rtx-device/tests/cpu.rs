@@ -143,11 +143,37 @@ fn state_is_updated_in_place_and_survives_a_failed_allocation() {
 #[test]
 fn a_repeated_element_is_summed_at_every_size() {
     let _alone = alone();
-    for n in [5, 6, 7, 8, 4] {
-        let one = tensor(&[1], &[3.0]);
-        let many = apply(&one, |b, x| b.expand(x, &[n].into()));
+    for rank in 1..6 {
+        // The views are made by regions of different ranks, so that only the sum's size turns symbolic.
+        let n = 4 + rank;
+        let (mut ones, mut repeated) = (vec![1; rank], vec![1; rank]);
+        (ones[rank - 1], repeated[rank - 1]) = (2, n);
+        let pair = tensor(&ones, &[3.0, 5.0]);
+        let many = apply(&pair, |b, x| {
+            let one = b.slice(x, rank - 1, 0, 1usize)?;
+            let many = b.expand(one, &repeated.as_slice().into())?;
+            b.reshape(many, &[n].into())
+        });
         many.wait().expect("runs");
         let sum = apply(&many, |b, x| b.reduce(Fold::Sum, x, &[0]));
         assert_eq!(floats(&sum), [3.0 * n as f32]);
     }
+}
+
+/// A temporary that lies in another order than a claim's result is not overwritten by it.
+#[test]
+fn a_scatter_into_a_transposed_temporary() {
+    let _alone = alone();
+    let x = tensor(&[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let updates = tensor(&[2, 1], &[10.0, 20.0]);
+    let y = record(cpu(), Location::caller(), |r| {
+        let (x, updates) = (r.import(&x), r.import(&updates));
+        let mut b = r.builder();
+        let index = b.full(DType::I64, &[1].into(), 1i64).expect("records");
+        let turned = b.neg(x).and_then(|x| b.permute(x, &[1, 0])).expect("records");
+        let scatter = rtx_ir::Prim::Scatter { axis: 1, op: rtx_ir::ScatterOp::Add };
+        let y = b.prim(scatter, &[turned, index, updates]).expect("records");
+        r.export(y)
+    });
+    assert_eq!(floats(&y), [-1.0, 7.0, -5.0, -2.0, 16.0, -6.0]);
 }
