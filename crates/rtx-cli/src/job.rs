@@ -9,13 +9,11 @@ use rustytorch::{self as torch, prelude::*};
 const CHECK_ROWS: usize = 256;
 const CHECK_BATCH: usize = 64;
 
-/// Rows of ids, whatever they stand for.
-pub type Rows = Box<dyn Dataset<Item = Vec<i64>>>;
+/// Gives rows of ids to learn from, whatever they stand for.
+pub type Loader = DataLoader<Box<dyn Dataset<Item = Vec<i64>>>>;
 
-/// A task with its data.
+/// A task, and what it is judged by.
 pub struct Job {
-    /// Rows to learn from.
-    pub loader: DataLoader<Rows>,
     /// The sums kept aside.
     pub sums: Option<Sums>,
     /// One line that says what is learned.
@@ -27,34 +25,30 @@ pub struct Job {
 }
 
 impl Job {
-    /// Makes or reads the data.
+    /// Makes or reads the data, and the loader of that which is learned.
     ///
     /// # Errors
     /// When there is no text, or too little.
-    pub fn open(settings: &Settings) -> Result<Self> {
+    pub fn open(settings: &Settings) -> Result<(Self, Loader)> {
         match settings.task {
             Task::Sums => Self::sums(settings),
             Task::Text => Self::text(settings),
         }
     }
 
-    fn sums(settings: &Settings) -> Result<Self> {
+    fn sums(settings: &Settings) -> Result<(Self, Loader)> {
         let sums = Sums::new(settings.seed);
         let held_out = sums.held_out();
         let title = format!(
             "sums: \"417+586=\" → \"3001\", the answer backwards · {} sums are kept aside",
             thousands(held_out.len() as u64)
         );
-        Ok(Self {
-            loader: loader(sums.clone(), settings),
-            sums: Some(sums),
-            title,
-            held_out: vec![Collate::collate(&held_out)?],
-            from: Sums::PROMPT - 1,
-        })
+        let loader = loader(sums.clone(), settings);
+        let held_out = vec![Collate::collate(&held_out)?];
+        Ok((Self { sums: Some(sums), title, held_out, from: Sums::PROMPT - 1 }, loader))
     }
 
-    fn text(settings: &Settings) -> Result<Self> {
+    fn text(settings: &Settings) -> Result<(Self, Loader)> {
         let path = settings.text.as_deref().unwrap_or_else(|| std::path::Path::new("."));
         let named = |e: Error| Error::new(e.kind(), format!("--text {e}"));
         let corpus = Corpus::open(path).map_err(named)?;
@@ -72,7 +66,7 @@ impl Job {
         let files = if corpus.files == 1 { "1 file".to_owned() } else { format!("{} files", corpus.files) };
         let title =
             format!("text: {} bytes of {files}, one block in 16 set aside", thousands(corpus.bytes.len() as u64));
-        Ok(Self { loader: loader(train, settings), sums: None, title, held_out, from: 0 })
+        Ok((Self { sums: None, title, held_out, from: 0 }, loader(train, settings)))
     }
 
     /// How the model does on rows set aside.
@@ -98,8 +92,9 @@ impl Job {
     }
 }
 
-fn loader(set: impl Dataset<Item = Vec<i64>> + 'static, settings: &Settings) -> DataLoader<Rows> {
-    DataLoader::new(Box::new(set) as Rows, settings.batch).shuffle(settings.seed).drop_last()
+fn loader(set: impl Dataset<Item = Vec<i64>> + 'static, settings: &Settings) -> Loader {
+    let set: Box<dyn Dataset<Item = Vec<i64>>> = Box::new(set);
+    DataLoader::new(set, settings.batch).shuffle(settings.seed).drop_last()
 }
 
 /// The model that settings describe.

@@ -70,7 +70,12 @@ pub fn draw(title: &str, curves: &[Curve<'_>]) -> String {
             "<polyline fill=\"none\" stroke=\"{color}\" stroke-width=\"1.8\" stroke-linejoin=\"round\" points=\"{}\"/>",
             path.join(" ")
         );
-        text(&mut svg, WIDTH - right - 8.0, top + 4.0 + 16.0 * i as f64, "end", color, curve.name);
+    }
+    // Names above the picture, from the right, each as wide as its letters.
+    let mut end = WIDTH - right;
+    for (i, curve) in curves.iter().enumerate().rev() {
+        text(&mut svg, end, 24.0, "end", COLORS[i % COLORS.len()], curve.name);
+        end -= 7.0 * curve.name.len() as f64 + 16.0;
     }
     svg + "</svg>\n"
 }

@@ -59,13 +59,15 @@ impl Progress {
     pub fn seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
-    /// After `step` steps: a line that stays if there is a new score, else one that the next replaces.
-    pub fn show(&mut self, step: u64, loss: f64, score: Option<Score>) {
+    /// After `step` steps: a line that stays if there is a new score, else one that the next replaces. After the last
+    /// step nothing is left.
+    pub fn show(&mut self, step: u64, loss: f64, score: Option<Score>, last: bool) {
         self.score = score.or(self.score);
         if score.is_none() && !self.live {
             return;
         }
-        let line = line(step, self.steps, loss, self.score, self.left(step));
+        let left = (!last).then(|| self.left(step));
+        let line = line(step, self.steps, loss, self.score, left);
         let start = if self.drawn { "\r\x1b[K" } else { "" };
         let end = if score.is_some() { "\n" } else { "" };
         self.drawn = score.is_none();
@@ -78,7 +80,7 @@ impl Progress {
     }
 }
 
-fn line(step: u64, steps: u64, train: f64, score: Option<Score>, left: Duration) -> String {
+fn line(step: u64, steps: u64, train: f64, score: Option<Score>, left: Option<Duration>) -> String {
     let width = steps.to_string().len();
     let score = match score {
         None => String::new(),
@@ -87,7 +89,7 @@ fn line(step: u64, steps: u64, train: f64, score: Option<Score>, left: Duration)
         }
         Some(Score::Loss(x)) => format!("   on text set aside {:<5}", loss(x)),
     };
-    let left = if step < steps { format!("   {} left", clock(left)) } else { String::new() };
+    let left = left.map_or(String::new(), |time| format!("   {} left", clock(time)));
     format!("step {step:>width$}/{steps}   loss {:<5}{score}{left}", loss(train)).trim_end().to_owned()
 }
 
@@ -112,17 +114,17 @@ mod tests {
     fn the_line_is_as_designed() {
         let seconds = Duration::from_secs(29);
         assert_eq!(
-            line(60, 500, 0.0971, Some(Score::Exact(0.881)), seconds),
+            line(60, 500, 0.0971, Some(Score::Exact(0.881)), Some(seconds)),
             "step  60/500   loss 0.10    exact  88.1 %  ████████     0:29 left"
         );
         assert_eq!(
-            line(500, 500, 0.002, Some(Score::Exact(1.0)), seconds),
+            line(500, 500, 0.002, Some(Score::Exact(1.0)), None),
             "step 500/500   loss 0.002   exact 100.0 %  ██████████"
         );
         assert_eq!(
-            line(50, 600, 2.5, Some(Score::Loss(2.44)), seconds),
+            line(50, 600, 2.5, Some(Score::Loss(2.44)), Some(seconds)),
             "step  50/600   loss 2.50    on text set aside 2.44    0:29 left"
         );
-        assert_eq!(line(1, 9, 3.0, None, seconds), "step 1/9   loss 3.00    0:29 left");
+        assert_eq!(line(1, 9, 3.0, None, Some(seconds)), "step 1/9   loss 3.00    0:29 left");
     }
 }

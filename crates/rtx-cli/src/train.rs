@@ -2,7 +2,7 @@
 use crate::args;
 use crate::generate;
 use crate::gpt::Gpt;
-use crate::job::{self, Job};
+use crate::job::{self, Job, Loader};
 use crate::report::{self, Progress, Score, megabytes, print_now, thousands};
 use crate::run_folder::{Found, RunFolder, State};
 use crate::settings::{Settings, Task};
@@ -24,12 +24,12 @@ pub fn train(args: &args::Train) -> Result<()> {
     if let Some(n) = args.threads {
         torch::set_num_threads(n);
     }
-    let mut run = match &args.resume {
+    let (mut run, loader) = match &args.resume {
         Some(path) => Run::resume(path)?,
         None => Run::start(args)?,
     };
     run.print_header();
-    run.steps()?;
+    run.steps(&loader)?;
     run.close(args.stats)
 }
 
@@ -46,31 +46,31 @@ struct Run {
 }
 
 impl Run {
-    fn start(args: &args::Train) -> Result<Self> {
+    fn start(args: &args::Train) -> Result<(Self, Loader)> {
         let settings = args.settings()?;
-        let (job, model, optimizer) = Self::make(&settings)?;
+        let (job, loader, model, optimizer) = Self::make(&settings)?;
         let folder = RunFolder::create(args.run.as_deref(), &settings)?;
-        Ok(Self::at(settings, job, model, optimizer, folder, &State::default()))
+        Ok((Self::at(settings, job, model, optimizer, folder, &State::default()), loader))
     }
 
-    fn resume(path: &Path) -> Result<Self> {
+    fn resume(path: &Path) -> Result<(Self, Loader)> {
         let found = Found::at(path)?;
         if found.state.finished {
             let what = format!("{}: is finished after {} steps", path.display(), found.state.step);
             return Err(Error::new(Kind::Argument, what));
         }
         let (settings, state) = (found.settings.clone(), found.state.clone());
-        let (job, model, mut optimizer) = Self::make(&settings)?;
+        let (job, loader, model, mut optimizer) = Self::make(&settings)?;
         model.load(found.checkpoint.join("model.safetensors"))?;
         optimizer.load_state_dict(&nn::load_file(found.checkpoint.join("optimizer.safetensors"))?)?;
         let (seed, ordinal) = state.random;
         torch::generator().set_state(torch::RandomState { seed, ordinal });
-        Ok(Self::at(settings, job, model, optimizer, found.open()?, &state))
+        Ok((Self::at(settings, job, model, optimizer, found.open()?, &state), loader))
     }
 
     /// Data, model and optimizer: nothing is written yet.
-    fn make(settings: &Settings) -> Result<(Job, Gpt, optim::AdamW)> {
-        let job = Job::open(settings)?;
+    fn make(settings: &Settings) -> Result<(Job, Loader, Gpt, optim::AdamW)> {
+        let (job, loader) = Job::open(settings)?;
         torch::manual_seed(settings.seed);
         let model = job::model(settings);
         torch::flush()?; // first weights are made here, so that the first step is the same plan as all others
@@ -81,7 +81,7 @@ impl Run {
             optim::Group::new(rest).weight_decay(0.0),
         ];
         let optimizer = optim::AdamW::groups(groups, settings.lr).betas(0.9, 0.95);
-        Ok((job, model, optimizer))
+        Ok((job, loader, model, optimizer))
     }
 
     fn at(settings: Settings, job: Job, model: Gpt, optimizer: optim::AdamW, folder: RunFolder, at: &State) -> Self {
@@ -93,10 +93,17 @@ impl Run {
         let s = &self.settings;
         let parameters = thousands(self.model.num_parameters() as u64);
         print_now(&format!(
-            "cpu · {} threads · {} · strict (same bits on every run)\ntask   {}\nmodel  gpt {}×{} · {parameters} parameters · \
+            "cpu · {} · {} · strict (same bits on every run)\ntask   {}\nmodel  gpt {}×{} · {parameters} parameters · \
              {} steps × {} · seed {}\nrun    {}{}\n\n",
-            torch::get_num_threads(),
-            torch::cpu_capability(),
+            match torch::get_num_threads() {
+                1 => "1 thread".to_owned(),
+                n => format!("{n} threads"),
+            },
+            match torch::cpu_capability() {
+                "avx512" => "AVX-512",
+                "avx2" => "AVX2",
+                other => other,
+            },
             self.job.title,
             s.layers,
             s.width,
@@ -108,13 +115,15 @@ impl Run {
         ));
     }
 
-    fn steps(&mut self) -> Result<()> {
+    fn steps(&mut self, loader: &Loader) -> Result<()> {
         let Settings { steps, clip, report, check, save, .. } = self.settings;
         let schedule = optim::Cosine::new(self.settings.lr, steps).warmup(self.settings.warmup);
         let parameters = self.model.parameters();
         let mut progress = Progress::new(self.step, steps);
-        while self.step < steps {
-            let rows = self.next_rows()?;
+        let mut batches = loader.endless(self.position);
+        while !self.is_finished() {
+            let rows = batches.next().ok_or_else(too_little_data)??;
+            self.position = batches.position();
             let loss = self.model.loss(&rows, self.job.from);
             self.optimizer.zero_grad();
             loss.backward();
@@ -128,26 +137,16 @@ impl Run {
             if check || self.step == 1 || due(report) {
                 self.report(&loss, check, &mut progress)?;
             }
-            let finished = self.step == steps || self.is_good_enough();
-            if finished || save {
-                self.save(finished)?;
-            }
-            if finished {
-                break;
+            if save || self.is_finished() {
+                self.save()?;
             }
         }
         Ok(())
     }
 
-    fn next_rows(&mut self) -> Result<Tensor> {
-        let mut batches = self.job.loader.endless(self.position);
-        let rows = batches.next().ok_or_else(|| Error::new(Kind::Argument, "there is not one batch of data"))??;
-        self.position = batches.position();
-        Ok(rows)
-    }
-
-    fn is_good_enough(&self) -> bool {
-        matches!(self.score, Some(Score::Exact(x)) if x >= GOOD_ENOUGH)
+    /// All steps done, or as good as it gets.
+    fn is_finished(&self) -> bool {
+        self.step == self.settings.steps || matches!(self.score, Some(Score::Exact(x)) if x >= GOOD_ENOUGH)
     }
 
     /// Reads the loss, checks if it is time to, and writes both down.
@@ -172,18 +171,18 @@ impl Run {
         }
         self.folder.log(&Value::Object(line))?;
         self.folder.time(self.step, progress.seconds())?;
-        progress.show(self.step, loss.into(), score);
         self.score = score.or(self.score);
+        progress.show(self.step, loss.into(), score, self.is_finished());
         Ok(())
     }
 
-    fn save(&mut self, finished: bool) -> Result<()> {
+    fn save(&mut self) -> Result<()> {
         let random = torch::generator().state();
         let state = State {
             step: self.step,
             position: (self.position.epoch, self.position.batch),
             random: (random.seed, random.ordinal),
-            finished,
+            finished: self.is_finished(),
             log_bytes: 0,
         };
         let (model, optimizer) = (&self.model, &self.optimizer);
@@ -246,6 +245,10 @@ impl Run {
         let shown = String::from_utf8_lossy(&sample[..sample.len().min(200)]).into_owned();
         Ok((format!("{said}\n\n{}\n", shown.trim()), sample))
     }
+}
+
+fn too_little_data() -> Error {
+    Error::new(Kind::Argument, "there is not one whole batch of data").hint("try a smaller --batch")
 }
 
 /// A number as short as it can be told apart from its neighbours in f32.
