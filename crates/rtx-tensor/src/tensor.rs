@@ -191,7 +191,17 @@ impl Tensor {
             let what = format!("set_data: a tensor of shape {:?} does not take {:?}", self.shape(), data.shape());
             return Err(Error::new(Kind::Shape, what));
         }
-        self.replace_value(data.traced()?);
+        let new = data.traced()?;
+        let (old, _) = self.0.root.contents();
+        if !new.value.is_ready() && new.value.ty() == old.value.ty() {
+            // If what computes the new value fails before it begins, the cell stays as it was (contract R6).
+            engine::record(Location::caller(), |r| {
+                let (new, old) = (r.import(&new.value), r.import(&old.value));
+                r.replaces(new, old);
+                Ok(())
+            })?;
+        }
+        self.replace_value(new);
         Ok(())
     }
 }

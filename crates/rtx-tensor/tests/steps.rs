@@ -122,3 +122,29 @@ fn a_loss_still_in_scope_keeps_no_activations() -> Result<()> {
     assert!(w.grad().is_some());
     Ok(())
 }
+
+#[test]
+fn a_step_that_finds_no_memory_leaves_parameters_as_they_were() -> Result<()> {
+    let _alone = alone();
+    let w = torch::fork(&[11], || torch::randn([33, 7])).requires_grad_();
+    let before = w.to_vec::<f32>()?;
+    let x = torch::ones([5, 33]);
+    x.read_bytes()?;
+    let mut failures = 0;
+    for k in 1.. {
+        x.matmul(&w).exp().sum(..).backward();
+        no_grad(|| w.set_data(&(&w - w.grad().expect("it has one"))));
+        w.set_grad(None);
+        torch::empty_cache();
+        rtx_device::cpu_driver().fail_allocation_after(Some(k));
+        let outcome = torch::flush();
+        rtx_device::cpu_driver().fail_allocation_after(None);
+        let Err(e) = outcome else { break };
+        assert_eq!(e.kind(), torch::Kind::Memory, "{e}");
+        assert_eq!(w.to_vec::<f32>()?, before, "after failure {k}");
+        failures += 1;
+    }
+    assert!(failures > 0, "some allocation failed");
+    assert_ne!(w.to_vec::<f32>()?, before, "the step that found memory was made");
+    Ok(())
+}
