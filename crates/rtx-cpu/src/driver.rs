@@ -12,7 +12,7 @@ pub struct CpuDevice {
     allocations: AtomicU64,
     live_bytes: AtomicUsize,
     peak_bytes: AtomicUsize,
-    /// 0: none. n: the n-th allocation from here fails.
+    /// 0: none. n: the n-th allocation from here fails, and all after it.
     fail_in: AtomicU64,
 }
 
@@ -29,7 +29,8 @@ impl CpuDevice {
         }
     }
 
-    /// Makes the `k`-th allocation from here fail (1 is the next one), once; `None` or 0 takes that back. For tests.
+    /// Makes the `k`-th allocation from here fail (1 is the next one), and all after it; `None` or 0 takes that back.
+    /// For tests.
     pub fn fail_allocation_after(&self, k: Option<u64>) {
         self.fail_in.store(k.unwrap_or(0), Relaxed)
     }
@@ -49,9 +50,9 @@ impl CpuDevice {
         self.peak_bytes.store(self.live_bytes(), Relaxed)
     }
 
-    /// Is this the allocation that was asked to fail?
+    /// Is this one of the allocations that were asked to fail?
     fn must_fail(&self) -> bool {
-        self.fail_in.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)) == Ok(1)
+        self.fail_in.fetch_update(Relaxed, Relaxed, |n| Some(if n > 1 { n - 1 } else { n })) == Ok(1)
     }
 
     fn load_native(&self, text: &str) -> Result<Arc<dyn Code>> {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kth_allocation_fails_once_and_counters_follow() {
+    fn allocations_fail_from_the_kth_on_and_counters_follow() {
         let cpu: Arc<CpuDevice> = Arc::new(CpuDevice::new(vec![]));
         let device: Arc<dyn Device> = cpu.clone();
         cpu.fail_allocation_after(Some(2));
@@ -192,6 +193,8 @@ mod tests {
         let second = Block::new(&device, 50).err().expect("the second allocation fails");
         assert_eq!(second.kind(), Kind::Memory);
         assert_eq!(second.message(), "out of memory on cpu: 50 bytes asked for, 100 in use");
+        assert!(Block::new(&device, 1).is_err(), "until it is taken back");
+        cpu.fail_allocation_after(None);
         let third = Block::new(&device, 7 << 20).expect("the third allocation");
         assert_eq!((third.ptr() as usize % (2 << 20), first.ptr() as usize % 64), (0, 0));
         assert_eq!((cpu.allocations(), cpu.live_bytes()), (2, 100 + (7 << 20)));

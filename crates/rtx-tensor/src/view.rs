@@ -111,10 +111,10 @@ impl View {
         self.moves.iter().zip(before).rev().try_fold(update, |u, (m, x)| m.write(b, x, u))
     }
 
-    /// A view that shows an element twice cannot be written.
+    /// A view that shows an element twice cannot be written; one that shows none can.
     pub fn check_writable(&self, op: &str) -> Result<()> {
         let repeats = |(i, &s): (usize, &isize)| s == 0 && self.shape.dim(i).bound() > 1;
-        if !self.strides.iter().enumerate().any(repeats) {
+        if self.shape.numel() == 0 || !self.strides.iter().enumerate().any(repeats) {
             return Ok(());
         }
         Err(Error::new(
