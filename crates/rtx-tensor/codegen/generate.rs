@@ -248,7 +248,7 @@ impl Op {
         let defaults: Vec<String> = self.optional().map(|p| format!("{}: {}", p.name, field_default(p))).collect();
         let _ = write!(
             out,
-            "    /// Options of [`Tensor::{name}_with`].\n    #[derive(Clone, Debug)]\n    pub struct {options} {{\n{fields}    }}\n    impl Default for {options} {{ fn default() -> Self {{ Self {{ {} }} }} }}\n",
+            "    /// Options of [`crate::Tensor::{name}_with`].\n    #[derive(Clone, Debug)]\n    pub struct {options} {{\n{fields}    }}\n    impl Default for {options} {{ fn default() -> Self {{ Self {{ {} }} }} }}\n",
             defaults.join(", ")
         );
     }

@@ -121,7 +121,7 @@ impl Default for CrossEntropy {
         Self { ignore_index: -100, label_smoothing: 0.0, reduction: "mean", weight: None }
     }
 }
-/// −log softmax(logits)[target], averaged.
+/// The mean of −log softmax(logits) at each row's target.
 ///
 /// # Panics
 /// When shapes do not fit. A target outside the classes is found when the work runs.
@@ -143,7 +143,7 @@ pub fn cross_entropy_with(logits: &Tensor, target: &Tensor, options: CrossEntrop
     ];
     call::call_bound(op!("cross_entropy"), &[logits.into(), target.into()], &kwargs).or_panic()
 }
-/// −log_probs[target], averaged.
+/// The mean of −log_probs at each row's target.
 ///
 /// # Panics
 /// When shapes do not fit.

@@ -1551,7 +1551,7 @@ impl TryTensor for Tensor {
 /// Options of the ops that have some; the defaults are PyTorch's.
 pub mod options {
     use super::{DType, Scalar};
-    /// Options of [`Tensor::add_with`].
+    /// Options of [`crate::Tensor::add_with`].
     #[derive(Clone, Debug)]
     pub struct Add {
         /// `alpha`
@@ -1562,7 +1562,7 @@ pub mod options {
             Self { alpha: Scalar::Int(1) }
         }
     }
-    /// Options of [`Tensor::gather_with`].
+    /// Options of [`crate::Tensor::gather_with`].
     #[derive(Clone, Debug)]
     pub struct Gather {
         /// `sparse_grad`
@@ -1573,7 +1573,7 @@ pub mod options {
             Self { sparse_grad: false }
         }
     }
-    /// Options of [`Tensor::gelu_with`].
+    /// Options of [`crate::Tensor::gelu_with`].
     #[derive(Clone, Debug)]
     pub struct Gelu {
         /// `approximate`
@@ -1584,7 +1584,7 @@ pub mod options {
             Self { approximate: "none" }
         }
     }
-    /// Options of [`Tensor::leaky_relu_with`].
+    /// Options of [`crate::Tensor::leaky_relu_with`].
     #[derive(Clone, Debug)]
     pub struct LeakyRelu {
         /// `negative_slope`
@@ -1595,7 +1595,7 @@ pub mod options {
             Self { negative_slope: Scalar::Float(0.01) }
         }
     }
-    /// Options of [`Tensor::log_softmax_with`].
+    /// Options of [`crate::Tensor::log_softmax_with`].
     #[derive(Clone, Debug)]
     pub struct LogSoftmax {
         /// `dtype`
@@ -1606,7 +1606,7 @@ pub mod options {
             Self { dtype: None }
         }
     }
-    /// Options of [`Tensor::mean_with`].
+    /// Options of [`crate::Tensor::mean_with`].
     #[derive(Clone, Debug)]
     pub struct Mean {
         /// `dtype`
@@ -1617,7 +1617,7 @@ pub mod options {
             Self { dtype: None }
         }
     }
-    /// Options of [`Tensor::mse_loss_with`].
+    /// Options of [`crate::Tensor::mse_loss_with`].
     #[derive(Clone, Debug)]
     pub struct MseLoss {
         /// `reduction`
@@ -1628,7 +1628,7 @@ pub mod options {
             Self { reduction: 1 }
         }
     }
-    /// Options of [`Tensor::one_hot_with`].
+    /// Options of [`crate::Tensor::one_hot_with`].
     #[derive(Clone, Debug)]
     pub struct OneHot {
         /// `num_classes`
@@ -1639,7 +1639,7 @@ pub mod options {
             Self { num_classes: -1 }
         }
     }
-    /// Options of [`Tensor::prod_with`].
+    /// Options of [`crate::Tensor::prod_with`].
     #[derive(Clone, Debug)]
     pub struct Prod {
         /// `dtype`
@@ -1650,7 +1650,7 @@ pub mod options {
             Self { dtype: None }
         }
     }
-    /// Options of [`Tensor::roll_with`].
+    /// Options of [`crate::Tensor::roll_with`].
     #[derive(Clone, Debug)]
     pub struct Roll {
         /// `dims`
@@ -1661,7 +1661,7 @@ pub mod options {
             Self { dims: vec![] }
         }
     }
-    /// Options of [`Tensor::rsub_with`].
+    /// Options of [`crate::Tensor::rsub_with`].
     #[derive(Clone, Debug)]
     pub struct Rsub {
         /// `alpha`
@@ -1672,7 +1672,7 @@ pub mod options {
             Self { alpha: Scalar::Int(1) }
         }
     }
-    /// Options of [`Tensor::softmax_with`].
+    /// Options of [`crate::Tensor::softmax_with`].
     #[derive(Clone, Debug)]
     pub struct Softmax {
         /// `dtype`
@@ -1683,7 +1683,7 @@ pub mod options {
             Self { dtype: None }
         }
     }
-    /// Options of [`Tensor::softplus_with`].
+    /// Options of [`crate::Tensor::softplus_with`].
     #[derive(Clone, Debug)]
     pub struct Softplus {
         /// `beta`
@@ -1696,7 +1696,7 @@ pub mod options {
             Self { beta: Scalar::Int(1), threshold: Scalar::Int(20) }
         }
     }
-    /// Options of [`Tensor::std_with`].
+    /// Options of [`crate::Tensor::std_with`].
     #[derive(Clone, Debug)]
     pub struct Std {
         /// `correction`
@@ -1707,7 +1707,7 @@ pub mod options {
             Self { correction: None }
         }
     }
-    /// Options of [`Tensor::sub_with`].
+    /// Options of [`crate::Tensor::sub_with`].
     #[derive(Clone, Debug)]
     pub struct Sub {
         /// `alpha`
@@ -1718,7 +1718,7 @@ pub mod options {
             Self { alpha: Scalar::Int(1) }
         }
     }
-    /// Options of [`Tensor::sum_with`].
+    /// Options of [`crate::Tensor::sum_with`].
     #[derive(Clone, Debug)]
     pub struct Sum {
         /// `dtype`
@@ -1729,7 +1729,7 @@ pub mod options {
             Self { dtype: None }
         }
     }
-    /// Options of [`Tensor::tril_with`].
+    /// Options of [`crate::Tensor::tril_with`].
     #[derive(Clone, Debug)]
     pub struct Tril {
         /// `diagonal`
@@ -1740,7 +1740,7 @@ pub mod options {
             Self { diagonal: 0 }
         }
     }
-    /// Options of [`Tensor::triu_with`].
+    /// Options of [`crate::Tensor::triu_with`].
     #[derive(Clone, Debug)]
     pub struct Triu {
         /// `diagonal`
@@ -1751,7 +1751,7 @@ pub mod options {
             Self { diagonal: 0 }
         }
     }
-    /// Options of [`Tensor::var_with`].
+    /// Options of [`crate::Tensor::var_with`].
     #[derive(Clone, Debug)]
     pub struct Var {
         /// `correction`
