@@ -169,7 +169,11 @@ impl Copy {
         let dir = target.join("source");
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-        let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().map_err(|e| format!("git: {e}"))?;
+        let listed = Command::new("git")
+            .args(["ls-files", "-z"])
+            .current_dir(root())
+            .output()
+            .map_err(|e| format!("git: {e}"))?;
         for name in String::from_utf8_lossy(&listed.stdout).split('\0').filter(|n| !n.is_empty()) {
             let (from, to) = (root().join(name), dir.join(name));
             to.parent().map_or(Ok(()), fs::create_dir_all).map_err(|e| format!("{name}: {e}"))?;
@@ -214,7 +218,9 @@ impl Copy {
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> { fs::write(path, text).map_err(|e| format!("{}: {e}", path.display())) }
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
 
 #[cfg(test)]
 mod tests {

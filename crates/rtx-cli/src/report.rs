@@ -15,9 +15,13 @@ pub fn thousands(n: u64) -> String {
     out
 }
 
-/// A loss: two places, three when it is small.
+/// A loss: two places, three when it is small, powers of ten when it has run away.
 pub fn loss(x: f64) -> String {
-    if x < 0.095 { format!("{x:.3}") } else { format!("{x:.2}") }
+    match x {
+        _ if x < 0.095 => format!("{x:.3}"),
+        _ if x < 1e4 => format!("{x:.2}"),
+        _ => format!("{x:.1e}"),
+    }
 }
 
 /// Bytes: `41 MB`.
@@ -106,7 +110,7 @@ mod tests {
     #[test]
     fn numbers_read_well() {
         assert_eq!([1, 999, 1000, 464_384, 1_234_567].map(thousands), ["1", "999", "1,000", "464,384", "1,234,567"]);
-        assert_eq!([2.7712, 0.0951, 0.0021].map(loss), ["2.77", "0.10", "0.002"]);
+        assert_eq!([2.7712, 0.0951, 0.0021, 2.09e14].map(loss), ["2.77", "0.10", "0.002", "2.1e14"]);
         assert_eq!((megabytes(41_400_000), clock(Duration::from_secs(125))), ("41 MB".into(), "2:05".into()));
     }
 

@@ -99,7 +99,9 @@ impl Program {
 
     /// A float tensor that broadcasts with `x` to `x`'s shape.
     fn partner(&mut self, x: &Tensor) -> Tensor {
-        let same: Vec<usize> = (0..self.pool.len()).filter(|&i| self.pool[i].shape() == x.shape() && self.pool[i].dtype().is_float()).collect();
+        let same: Vec<usize> = (0..self.pool.len())
+            .filter(|&i| self.pool[i].shape() == x.shape() && self.pool[i].dtype().is_float())
+            .collect();
         if !same.is_empty() && !self.random.one_in(3) {
             return self.pool[*self.random.pick(&same)].to(x.dtype());
         }

@@ -130,14 +130,20 @@ fn constants_are_computed_by_kernels() -> Result<()> {
 #[test]
 fn nodes_of_two_generations_are_not_merged() -> Result<()> {
     let mut graph = Graph::new();
-    let x = graph.push_input(Type { dtype: DType::F32, shape: [Dim::Const(8)].into_iter().collect() }, Location::caller());
+    let x =
+        graph.push_input(Type { dtype: DType::F32, shape: [Dim::Const(8)].into_iter().collect() }, Location::caller());
     let once = Builder::new(&mut graph, Location::caller()).exp(x)?;
     let equal = Builder::new(&mut graph, Location::caller()).exp(x)?;
     let again = Builder::with_generation(&mut graph, Location::caller(), 1).exp(x)?;
     let compiler = Compiler::new(rtx_kernel_cpu::claims());
     let fact = rtx_plan::InputFact { layout: rtx_core::Layout::contiguous(&[8]), donated: false, alias: None };
     let target = rtx_device::cpu().device().target().clone();
-    let plan = compiler.compile(&Request { graph: &graph, inputs: &[fact], wanted: &[once, equal, again], target: &target })?;
+    let plan = compiler.compile(&Request {
+        graph: &graph,
+        inputs: &[fact],
+        wanted: &[once, equal, again],
+        target: &target,
+    })?;
     let slots = plan.outputs.iter().filter(|o| matches!(o.place, OutputPlace::Slot(_))).count();
     assert_eq!(slots, 2, "one for the merged pair, one for the recomputation: {:?}", plan.outputs);
     Ok(())

@@ -4,7 +4,9 @@ use rtx_cpu::{Isa, pool, set_isa};
 use rtx_runtime::{set_eager, set_random_flush};
 
 /// Programs in one run of the test; `RTX_PROGRAMS=100000` runs more.
-fn count() -> u64 { std::env::var("RTX_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000) }
+fn count() -> u64 {
+    std::env::var("RTX_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000)
+}
 const CALLS: usize = 14;
 
 /// One way of running a program.
@@ -58,9 +60,12 @@ fn same(a: &[u8], b: &[u8]) -> bool {
     }
     let words = |v: &[u8], n: usize| v.chunks(n).map(<[u8]>::to_vec).collect::<Vec<_>>();
     let nan32 = |w: &[u8]| w.len() == 4 && f32::from_le_bytes([w[0], w[1], w[2], w[3]]).is_nan();
-    let nan64 = |w: &[u8]| w.len() == 8 && f64::from_le_bytes([w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]]).is_nan();
+    let nan64 =
+        |w: &[u8]| w.len() == 8 && f64::from_le_bytes([w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]]).is_nan();
     let equal = |n: usize, nan: &dyn Fn(&[u8]) -> bool| {
-        a.len() == b.len() && a.len().is_multiple_of(n) && words(a, n).iter().zip(&words(b, n)).all(|(x, y)| x == y || (nan(x) && nan(y)))
+        a.len() == b.len()
+            && a.len().is_multiple_of(n)
+            && words(a, n).iter().zip(&words(b, n)).all(|(x, y)| x == y || (nan(x) && nan(y)))
     };
     equal(4, &nan32) || equal(8, &nan64)
 }

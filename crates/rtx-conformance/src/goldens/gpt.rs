@@ -97,7 +97,10 @@ impl Report {
     /// Is everything within its tolerance?
     pub fn passed(&self) -> bool {
         let losses = self.steps.iter().all(|s| (s.1 - s.2).abs() <= LOSS_TOLERANCE);
-        !self.steps.is_empty() && !self.weights.is_empty() && losses && self.weights.iter().all(|w| w.1 <= WEIGHT_FACTOR * w.2 + WEIGHT_SLACK)
+        !self.steps.is_empty()
+            && !self.weights.is_empty()
+            && losses
+            && self.weights.iter().all(|w| w.1 <= WEIGHT_FACTOR * w.2 + WEIGHT_SLACK)
     }
 }
 
@@ -107,10 +110,18 @@ impl fmt::Display for Report {
         let norm = self.steps.iter().map(|s| (s.3 - s.4).abs()).fold(0.0, f64::max);
         for (name, error, own) in &self.weights {
             let limit = WEIGHT_FACTOR * own + WEIGHT_SLACK;
-            writeln!(f, "{} {name:24} error {error:.2e}, allowed {limit:.2e}", if *error <= limit { "ok  " } else { "FAIL" })?;
+            writeln!(
+                f,
+                "{} {name:24} error {error:.2e}, allowed {limit:.2e}",
+                if *error <= limit { "ok  " } else { "FAIL" }
+            )?;
         }
         let mark = if worst <= LOSS_TOLERANCE { "ok  " } else { "FAIL" };
-        writeln!(f, "{mark} {} losses, worst difference {worst:.2e}, allowed {LOSS_TOLERANCE:.0e}; gradient norms {norm:.2e}", self.steps.len())
+        writeln!(
+            f,
+            "{mark} {} losses, worst difference {worst:.2e}, allowed {LOSS_TOLERANCE:.0e}; gradient norms {norm:.2e}",
+            self.steps.len()
+        )
     }
 }
 
@@ -127,7 +138,8 @@ pub fn run(dir: &Path) -> Result<Report> {
     let mut steps = Vec::new();
     for step in 0..golden.loss.len() {
         let name = format!("{step}.tokens");
-        let tokens = batches.get(&name).ok_or_else(|| Error::new(Kind::Format, format!("batches.safetensors: no {name}")))?;
+        let tokens =
+            batches.get(&name).ok_or_else(|| Error::new(Kind::Format, format!("batches.safetensors: no {name}")))?;
         let loss = model.loss(tokens);
         opt.zero_grad();
         loss.backward();
@@ -139,7 +151,8 @@ pub fn run(dir: &Path) -> Result<Report> {
     let last = nn::load_file(dir.join("final_f64.safetensors"))?;
     let mut weights = Vec::new();
     for (name, ours) in model.state_dict() {
-        let want = last.get(&name).ok_or_else(|| Error::new(Kind::Format, format!("final_f64.safetensors: no {name}")))?;
+        let want =
+            last.get(&name).ok_or_else(|| Error::new(Kind::Format, format!("final_f64.safetensors: no {name}")))?;
         let own = golden.own_error.get(&name).copied().unwrap_or(0.0);
         weights.push((name, relative_error(&ours, want)?, own));
     }
@@ -162,14 +175,20 @@ struct Trajectory {
 
 impl Trajectory {
     fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::new(Kind::Io, format!("{}: {e}", path.display())))?;
-        let json: serde_json::Value = serde_json::from_str(&text).map_err(|e| Error::new(Kind::Format, format!("{}: {e}", path.display())))?;
-        let list = |v: &serde_json::Value| v.as_array().map(|a| a.iter().filter_map(serde_json::Value::as_f64).collect()).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(path).map_err(|e| Error::new(Kind::Io, format!("{}: {e}", path.display())))?;
+        let json: serde_json::Value =
+            serde_json::from_str(&text).map_err(|e| Error::new(Kind::Format, format!("{}: {e}", path.display())))?;
+        let list = |v: &serde_json::Value| {
+            v.as_array().map(|a| a.iter().filter_map(serde_json::Value::as_f64).collect()).unwrap_or_default()
+        };
         let own = json["torch_f32_vs_f64_rel_weight_error"].as_object();
         Ok(Trajectory {
             loss: list(&json["float64"]["loss"]),
             norm: list(&json["float64"]["grad_norm"]),
-            own_error: own.map(|o| o.iter().filter_map(|(k, v)| Some((k.clone(), v.as_f64()?))).collect()).unwrap_or_default(),
+            own_error: own
+                .map(|o| o.iter().filter_map(|(k, v)| Some((k.clone(), v.as_f64()?))).collect())
+                .unwrap_or_default(),
         })
     }
 }

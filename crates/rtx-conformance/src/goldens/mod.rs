@@ -4,4 +4,6 @@ pub mod gpt;
 use std::path::{Path, PathBuf};
 
 /// The copies of PyTorch's answers that this repository carries.
-pub fn default_dir() -> PathBuf { Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens") }
+pub fn default_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens")
+}
