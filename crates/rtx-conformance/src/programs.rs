@@ -217,9 +217,9 @@ impl Program {
         let k = x.size(-1);
         let n = *self.random.pick(&SIZES);
         let y = match self.random.below(3) {
-            0 => x.matmul(&torch::randn([k, n]).to(x.dtype())),
+            0 => x.matmul(torch::randn([k, n]).to(x.dtype())),
             1 => F::linear(&x, &torch::randn([n, k]).to(x.dtype()), None),
-            _ if x.rank() >= 2 => x.matmul(&x.transpose(-1, -2)),
+            _ if x.rank() >= 2 => x.matmul(x.transpose(-1, -2)),
             _ => x.matmul(&x),
         };
         self.keep(y);
@@ -275,7 +275,7 @@ impl Program {
         let y = match self.random.below(4) {
             0 => torch::cat(&[&x, &x], 0),
             1 => torch::stack(&[&x, &x], -1),
-            2 if n > 0 => x.index_select(0, &(torch::arange(0..5) * 3).remainder(n)),
+            2 if n > 0 => x.index_select(0, (torch::arange(0..5) * 3).remainder(n)),
             _ if x.dtype().is_float() => F::dropout(&x, 0.3),
             _ => x.alias(),
         };

@@ -79,7 +79,7 @@ impl Gpt {
         for block in &self.blocks {
             x = block.forward(&x);
         }
-        let logits = self.ln.forward(&x).matmul(&self.tok.weight.t());
+        let logits = self.ln.forward(&x).matmul(self.tok.weight.t());
         F::cross_entropy(&logits.reshape((-1, VOCABULARY)), &next.reshape(-1))
     }
 }

@@ -4,128 +4,14 @@
 //! computed once for it and read with step 0 by those that do. Loads of contiguous memory cost nothing: operands
 //! point into the argument. A value whose store is contiguous is computed straight into its argument.
 use super::args::{Extra, Index, Kernel, MOST_OPERANDS, Move, Place, Reduce};
+use super::calls::{Binding, CONSTS, End, Key, Level, Op, Operand, OuterStep, Phase, SCRATCH, VIEWS};
 use super::space::{Along, BoundView, Space, Spot, value};
 use super::{maps, moves, reduce};
 use crate::{Id, Instr, Isa, TileProg, View};
 use rtx_core::{Arith, DType};
 
-/// The axes of the tile that something varies over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Level {
-    pub rows: bool,
-    pub cols: bool,
-}
-impl Level {
-    const ONE: Level = Level { rows: false, cols: false };
-    fn union(self, other: Level) -> Level {
-        Level { rows: self.rows | other.rows, cols: self.cols | other.cols }
-    }
-    fn is_tile(self) -> bool {
-        self.rows && self.cols
-    }
-}
-
-/// One operand of a call.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Operand {
-    pub place: Place,
-    /// Bytes from row to row, besides `dense` times the number of columns.
-    pub pitch: isize,
-    pub dense: isize,
-    pub step: usize,
-    /// Bytes of an element.
-    pub size: isize,
-}
-
-/// One kernel call.
-pub(super) struct Op {
-    pub kernel: Kernel,
-    pub level: Level,
-    pub dst: Operand,
-    pub src: [Operand; MOST_OPERANDS],
-    pub operands: usize,
-    /// May rows run on into each other when the tile is as wide as the space?
-    pub flat: bool,
-    /// Of rows alone, and they stay rows: one column.
-    pub tall: bool,
-    /// The instruction and its arithmetic, while the next one may still join it.
-    joinable: Option<(usize, Arith)>,
-    pub extra: Extra,
-}
-
-/// What is done once for each point of the outer axes.
-#[allow(clippy::large_enum_variant, reason = "few, and most are the large one")]
-pub(super) enum OuterStep {
-    Run(Op),
-    /// Moves a view by a computed index.
-    Rebase {
-        view: usize,
-        index: Place,
-        by: Index,
-    },
-    /// Writes the position along an outer axis.
-    Position {
-        dst: Place,
-        axis: usize,
-    },
-}
-
-/// The calls of one phase.
-#[derive(Default)]
-pub(super) struct Phase {
-    /// Before the walk: what does not vary over it.
-    pub before: Vec<Op>,
-    /// For each chunk of the walk.
-    pub chunk: Vec<Op>,
-    /// After it: results of reductions.
-    pub after: Vec<Op>,
-}
-
-/// A store of something that does not vary over a tiled axis: done by the first tile along it.
-pub(super) struct End {
-    pub op: Op,
-    pub first_row: bool,
-    pub first_col: bool,
-}
-
-/// What a binding is for.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Key {
-    pub sizes: Vec<i64>,
-    pub isa: Isa,
-    /// Stores whose buffer is also loaded from, a bit each.
-    pub aliased: u64,
-    /// For boxes: axes are kept apart.
-    pub boxed: bool,
-}
-
-/// A tile program for certain sizes.
-pub(super) struct Binding {
-    pub key: Key,
-    pub space: Space,
-    pub tile_rows: i64,
-    pub tile_cols: i64,
-    pub views: Vec<BoundView>,
-    pub outer: Vec<OuterStep>,
-    pub row_ops: Vec<Op>,
-    pub col_ops: Vec<Op>,
-    pub phases: Vec<Phase>,
-    pub ends: Vec<End>,
-    pub consts: Vec<u64>,
-    pub scratch_bytes: usize,
-    /// Views whose tiles follow each other in memory, worth fetching ahead: more than the caches near a core hold.
-    pub streams: Vec<u32>,
-    /// Calls of all phases, among which fetching ahead is spread.
-    pub walk_calls: usize,
-}
-
 /// Bytes of a launch from which on fetching ahead pays.
 const STREAM_BYTES: i64 = 1 << 20;
-
-/// Entries of the machine's table.
-pub(super) const SCRATCH: u32 = 0;
-pub(super) const CONSTS: u32 = 1;
-pub(super) const VIEWS: u32 = 2;
 
 /// Bytes of registers that stay in the first level of cache.
 const L1_BYTES: i64 = 24 << 10;

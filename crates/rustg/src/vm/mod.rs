@@ -1,6 +1,7 @@
 //! The tile VM: runs tile programs on the CPU, a tile at a time, every inner loop a vectorized kernel.
 mod args;
 mod bind;
+mod calls;
 mod lanes;
 mod maps;
 mod moves;

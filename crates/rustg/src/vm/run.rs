@@ -1,6 +1,6 @@
 //! Running a bound program: the loops over tiles, chunks of the walk, and calls.
 use super::args::{Args, MOST_OPERANDS, Machine};
-use super::bind::{Binding, CONSTS, Key, Level, Op, OuterStep, Phase, SCRATCH, VIEWS};
+use super::calls::{Binding, CONSTS, Key, Level, Op, OuterStep, Phase, SCRATCH, VIEWS};
 use super::moves::clamped;
 use super::space::{Along, Space, Spot, value};
 use crate::{Instr, Isa, Nest, TileProg};
