@@ -118,6 +118,55 @@ impl Importer<'_> {
         }
     }
 
+    /// A value that has memory of its own, for a gather: its index is checked where an element is loaded, and an
+    /// element that is computed or repeated may be had without any load of the gathered axis.
+    fn in_memory(&mut self, v: ValueId, at: Origin) -> ValueId {
+        let node = self.out.graph.producer(v);
+        let claimed = self.granted.contains_key(&self.out.graph.value(v).node);
+        match node.op {
+            Op::Input | Op::Prim(Prim::Barrier) => v,
+            Op::Prim(Prim::Reshape(_) | Prim::Permute(_)) if self.in_memory_already(node.inputs[0]) => v,
+            _ if claimed => v,
+            _ => self.barrier(v, at),
+        }
+    }
+
+    fn barrier(&mut self, v: ValueId, at: Origin) -> ValueId {
+        let ty = self.out.graph.ty(v).clone();
+        self.out.add(Op::Prim(Prim::Barrier), &[v], &[ty], at).0[0]
+    }
+
+    /// Does computing a value take a reduction? A load that has to be copied before its kernel cannot wait for one,
+    /// so an index like that is computed before. Far back counts as yes.
+    fn needs_reduction(&self, v: ValueId) -> bool {
+        let (mut open, mut seen) = (vec![v], 0);
+        while let Some(v) = open.pop() {
+            let node = self.out.graph.producer(v);
+            seen += 1;
+            match node.op {
+                Op::Input
+                | Op::Ghost
+                | Op::Composite(..)
+                | Op::Prim(Prim::Barrier | Prim::Dot { .. } | Prim::Scatter { .. }) => {}
+                Op::Prim(Prim::Reduce { .. } | Prim::ArgReduce { .. }) => return true,
+                Op::Prim(_) => open.extend_from_slice(&node.inputs),
+            }
+            if seen > 64 {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn in_memory_already(&self, v: ValueId) -> bool {
+        let node = self.out.graph.producer(v);
+        match node.op {
+            Op::Input => true,
+            Op::Prim(Prim::Reshape(_) | Prim::Permute(_)) => self.in_memory_already(node.inputs[0]),
+            _ => false,
+        }
+    }
+
     /// One node of `graph`, whose operands are `inputs` in the working graph.
     fn import_node(
         &mut self,
@@ -146,6 +195,17 @@ impl Importer<'_> {
             }),
             Op::Prim(Prim::Param { .. }) | Op::Input | Op::Ghost => {
                 Err(Error::new(Kind::Internal, format!("compile: a body makes an {}", node.op.name())))
+            }
+            Op::Prim(Prim::Gather { .. } | Prim::Slice { .. } | Prim::UpdateSlice { .. }) => {
+                let mut operands: SmallVec<[ValueId; 4]> = inputs.into();
+                if matches!(node.op, Op::Prim(Prim::Gather { .. })) {
+                    operands[0] = self.in_memory(operands[0], at);
+                }
+                // The index comes last.
+                if let Some(index) = operands.last_mut().filter(|i| self.needs_reduction(**i)) {
+                    *index = self.barrier(*index, at);
+                }
+                Ok(self.out.add(node.op.clone(), &operands, &types, at).0)
             }
             Op::Prim(_) => Ok(self.out.add(node.op.clone(), inputs, &types, at).0),
             Op::Composite(def, attrs) => {

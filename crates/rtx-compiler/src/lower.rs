@@ -327,8 +327,10 @@ impl UnitLowerer<'_> {
         for d in &ix.dynamic {
             let mut index = self.emit(d.point)?;
             if d.shift.known() != Some(0) {
-                let by = self.push(Proto::Number(d.shift.clone()));
-                index = self.push(Proto::Plain(Instr::Binary(Arith::Sub, Id(index), Id(by))));
+                // Clamped from below first: a start near the least integer must not wrap.
+                let by = Id(self.push(Proto::Number(d.shift.clone())));
+                let least = Id(self.push(Proto::Plain(Instr::Binary(Arith::Max, Id(index), by))));
+                index = self.push(Proto::Plain(Instr::Binary(Arith::Sub, least, by)));
             }
             let stride = stride * &SizeExpr::constant(d.coefficient);
             form.dynamic.push(Part { index, stride, bound: d.bound.clone(), checked: d.checked });
