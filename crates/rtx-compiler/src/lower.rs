@@ -401,7 +401,10 @@ impl UnitLowerer<'_> {
             if classes.iter().all(|c| form.is_even(group, c)) {
                 continue;
             }
-            let atoms: Vec<u32> = classes.iter().filter(|c| form.varies(c)).flat_map(|c| c.iter().copied()).collect();
+            // What the load varies over: the steps of its address, and those of whatever computes its index.
+            let forms: Vec<Form> = self.forms_behind(i).into_iter().cloned().collect();
+            let varies = |c: &&&Vec<u32>| forms.iter().any(|f| f.varies(c));
+            let atoms: Vec<u32> = classes.iter().filter(varies).flat_map(|c| c.iter().copied()).collect();
             let shape: Shape = atoms.iter().map(|&a| group.atoms[a as usize].extent).collect();
             if is_empty(&shape) {
                 // Nothing is asked for: the walk is empty.
@@ -413,13 +416,31 @@ impl UnitLowerer<'_> {
             let temp = Mem::Temp(self.out.temps.len() as u32);
             self.out.temps.push(Temp { dtype, numel: shape.numel() });
             let copy = [Stored { value: i as u32, mem: temp, dtype, form: dense.clone() }];
-            let axes = merge_even(group, &atoms, &[&form, &dense]);
+            let even: Vec<&Form> = forms.iter().chain([&dense]).collect();
+            let axes = merge_even(group, &atoms, &even);
             let mut launch = Emitter::new(group, &self.protos).run(&axes, None, &copy, None)?;
             launch.nodes = self.unit.nodes.clone();
             self.out.launches.push(launch);
             self.protos[i] = Proto::Load(temp, dtype, dense);
         }
         Ok(())
+    }
+
+    /// The address of a load and all addresses and positions that its index is computed from.
+    fn forms_behind(&self, load: usize) -> Vec<&Form> {
+        let (mut open, mut seen, mut forms) = (vec![load], vec![false; self.protos.len()], vec![]);
+        while let Some(i) = open.pop() {
+            if std::mem::replace(&mut seen[i], true) {
+                continue;
+            }
+            if let Some(form) = form_of(&self.protos[i]) {
+                forms.push(form);
+                open.extend(form.dynamic.iter().map(|part| part.index as usize));
+            } else if let Proto::Plain(instr) = &self.protos[i] {
+                open.extend(instr.operands().into_iter().map(Id::index));
+            }
+        }
+        forms
     }
 
     // ---- native nodes
