@@ -130,6 +130,7 @@ impl Run {
             nn::clip_grad_norm_(&parameters, clip);
             self.optimizer.set_lr(schedule.at(self.step)); // a number: nothing recompiles
             self.optimizer.step()?; // forward, backward and update run as one plan
+            self.optimizer.zero_grad(); // before it runs, so that no gradient is kept
             self.step += 1;
             let due = |every: u64| self.step.is_multiple_of(every) || self.step == steps;
             let (check, save) = (due(check), due(save));

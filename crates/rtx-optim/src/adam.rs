@@ -1,5 +1,9 @@
 //! Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101).
-use crate::{Group, Optimizer, group, state::State};
+use crate::{
+    Group, Optimizer, group,
+    numbers::{number, of_groups},
+    state::State,
+};
 use rtx_core::Result;
 use rtx_nn::StateDict;
 use rtx_tensor::{call, end_step};
@@ -23,10 +27,12 @@ impl Core {
     }
 
     fn step(&mut self) -> Result<()> {
-        let (lr, (beta1, beta2), eps, decay) = (self.lr, self.betas, self.eps, self.weight_decay);
         let decoupled = self.decoupled;
+        let lr = of_groups(&self.groups, self.lr, |g| g.lr)?;
+        let decay = of_groups(&self.groups, self.weight_decay, |g| g.weight_decay)?;
+        let [beta1, beta2, eps] = [number(self.betas.0)?, number(self.betas.1)?, number(self.eps)?];
         self.state.step(&self.groups, |u| {
-            let numbers = [u.group.lr.unwrap_or(lr), beta1, beta2, eps, u.group.weight_decay.unwrap_or(decay)];
+            let numbers = [&lr[u.group], &beta1, &beta2, &eps, &decay[u.group]];
             let mut args = vec![(&**u.param).into(), (&u.grad).into()];
             args.extend(u.moments.iter().map(Into::into));
             args.push(u.step.into());

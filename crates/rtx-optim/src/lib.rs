@@ -2,6 +2,7 @@
 
 mod adam;
 mod group;
+mod numbers;
 mod schedule;
 mod sgd;
 mod state;

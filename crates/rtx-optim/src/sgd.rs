@@ -1,5 +1,9 @@
 //! Stochastic gradient descent.
-use crate::{Group, Optimizer, group, state::State};
+use crate::{
+    Group, Optimizer, group,
+    numbers::{number, of_groups},
+    state::State,
+};
 use rtx_core::Result;
 use rtx_nn::StateDict;
 use rtx_tensor::{Argument, call, end_step};
@@ -52,13 +56,14 @@ impl Sgd {
 
 impl Optimizer for Sgd {
     fn step(&mut self) -> Result<()> {
-        let (lr, decay, momentum, dampening) = (self.lr, self.weight_decay, self.momentum, self.dampening);
         let nesterov = self.nesterov;
+        let lr = of_groups(&self.groups, self.lr, |g| g.lr)?;
+        let decay = of_groups(&self.groups, self.weight_decay, |g| g.weight_decay)?;
+        let [momentum, dampening] = [number(self.momentum)?, number(self.dampening)?];
         self.state.step(&self.groups, |u| {
             let buffer: Argument = u.moments.first().into();
-            let [lr, decay] = [u.group.lr.unwrap_or(lr), u.group.weight_decay.unwrap_or(decay)];
             let mut args = vec![(&**u.param).into(), (&u.grad).into(), buffer, u.step.into()];
-            args.extend([lr, momentum, dampening, decay].map(Into::into));
+            args.extend([&lr[u.group], &momentum, &dampening, &decay[u.group]].map(Into::into));
             args.push(nesterov.into());
             let new = call("sgd_step", &args, &[])?;
             let cells = std::iter::once(&**u.param).chain(u.moments);

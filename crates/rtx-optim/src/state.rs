@@ -24,7 +24,8 @@ struct Slot {
 
 /// What one parameter's update reads and replaces.
 pub(crate) struct Update<'a> {
-    pub group: &'a Group,
+    /// Position of its group.
+    pub group: usize,
     pub param: &'a Param,
     pub grad: Tensor,
     pub moments: &'a [Tensor],
@@ -41,7 +42,7 @@ impl State {
     /// Counts the step and calls `update` for each parameter that has a gradient. Nothing of it is on the tape.
     pub fn step(&mut self, groups: &[Group], mut update: impl FnMut(Update<'_>) -> Result<()>) -> Result<()> {
         no_grad(|| {
-            let params = || groups.iter().flat_map(|g| g.params.iter().map(move |p| (g, p)));
+            let params = || groups.iter().enumerate().flat_map(|(i, g)| g.params.iter().map(move |p| (i, p)));
             let grads: Vec<Option<Tensor>> = params().map(|(_, p)| p.grad()).collect();
             self.give_birth(&params().map(|(_, p)| p).collect::<Vec<_>>(), &grads)?;
             self.tick(&grads);

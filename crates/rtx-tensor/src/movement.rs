@@ -5,7 +5,7 @@ use crate::{
     failure::OrPanic,
     index::{IntoIndex, Ix},
     shape::{Int, IntoShape, infer_reshape, wrap_dim},
-    view::View,
+    view::{Start, View},
 };
 use rtx_core::{DType, Error, Kind, Shape};
 use rtx_ir::{Builder, Prim, ScatterOp, Type, ValueId};
@@ -195,7 +195,7 @@ impl Tensor {
                 format!("narrow: {length} elements from {start} are outside dim {at} of {shape:?}"),
             );
         }
-        Ok(self.with_view(self.view_map().slice(at, from, length, 1)))
+        Ok(self.with_view(self.view_map().slice(at, Start::Runtime(from), length, 1)))
     }
     /// One position of a dim, which goes away.
     #[track_caller]
@@ -210,18 +210,20 @@ impl Tensor {
     /// Every position of a dim, as tensors without it.
     #[track_caller]
     pub fn unbind(&self, dim: impl Int) -> Vec<Tensor> {
-        let n = self.size(dim);
-        (0..n).map(|i| self.select(dim, i)).collect()
+        let at = wrap_dim("unbind", dim.int(), self.rank()).or_panic();
+        let piece = |i| self.view_map().slice(at, Start::Static(i), 1, 1).drop_dim(at);
+        (0..self.size(at) as i64).map(|i| self.with_view(piece(i))).collect()
     }
     /// Pieces of `size` along a dim; the last one may be smaller.
     #[track_caller]
     pub fn split(&self, size: usize, dim: impl Int) -> Vec<Tensor> {
-        let n = self.size(dim);
+        let at = wrap_dim("split", dim.int(), self.rank()).or_panic();
+        let n = self.size(at);
         if size == 0 && n > 0 {
             return refuse(Kind::Argument, "split: the size of a piece is 0".into()).or_panic();
         }
-        let starts = (0..n.max(1)).step_by(size.max(1));
-        starts.map(|s| self.narrow(dim, s, size.min(n - s))).collect()
+        let piece = |s: usize| self.view_map().slice(at, Start::Static(s as i64), size.min(n - s), 1);
+        (0..n.max(1)).step_by(size.max(1)).map(|s| self.with_view(piece(s))).collect()
     }
     /// At most `chunks` pieces of one size along a dim; the last one may be smaller.
     #[track_caller]
@@ -372,7 +374,7 @@ impl View {
             return refuse(Kind::Index, format!("{op}: {index} is outside dim {axis} of {:?}", sizes.as_slice()));
         }
         let at = index.rem_euclid(n as i64);
-        Ok(self.slice(axis, at, 1, 1).drop_dim(axis))
+        Ok(self.slice(axis, Start::Runtime(at), 1, 1).drop_dim(axis))
     }
     fn span(&self, op: &str, axis: usize, start: Option<i64>, end: Option<i64>, step: i64) -> Result<View> {
         if step == 0 {
@@ -383,6 +385,8 @@ impl View {
         if from == 0 && len == n && step == 1 {
             return Ok(self.clone());
         }
+        // 0 where the start is left out, whatever the size: part of the program.
+        let from = if start.is_none() && step > 0 { Start::Static(from) } else { Start::Runtime(from) };
         Ok(self.slice(axis, from, len as usize, step))
     }
 }

@@ -13,10 +13,28 @@ pub(crate) enum Move {
     /// `len` elements along `axis`, `step` apart, the first at `start`.
     Slice {
         axis: usize,
-        start: i64,
+        start: Start,
         len: usize,
         step: i64,
     },
+}
+
+/// Where a slice starts (contract S2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Start {
+    /// It follows from the shape alone, as the pieces of `split` do: part of the program.
+    Static(i64),
+    /// The user's number: read when the plan runs, so that another one makes no new plan.
+    Runtime(i64),
+}
+
+impl Start {
+    fn record(self, b: &mut Builder<'_>) -> Result<ValueId> {
+        match self {
+            Start::Static(at) => b.constant(DType::I64, at),
+            Start::Runtime(at) => b.param(DType::I64, Scalar::Int(at)),
+        }
+    }
 }
 
 /// A chain of movements from the cell's value to what a handle shows.
@@ -67,7 +85,7 @@ impl View {
         let strides = (0..shape.len()).map(stride).collect();
         self.then(Move::Expand(Shape::of(shape)), Shape::of(shape), strides)
     }
-    pub fn slice(&self, axis: usize, start: i64, len: usize, step: i64) -> View {
+    pub fn slice(&self, axis: usize, start: Start, len: usize, step: i64) -> View {
         let (mut shape, mut strides) = (self.shape.clone(), self.strides.clone());
         shape.set(axis, len);
         strides[axis] *= step as isize;
@@ -132,7 +150,7 @@ impl Move {
             Move::Permute(order) => b.permute(x, order),
             Move::Expand(shape) => b.expand(x, shape),
             &Move::Slice { axis, start, len, step } => {
-                let start = b.param(DType::I64, Scalar::Int(start))?;
+                let start = start.record(b)?;
                 b.slice_at(x, axis, start, len, step)
             }
         }
@@ -150,7 +168,7 @@ impl Move {
                 b.permute(update, &inverse)
             }
             &Move::Slice { axis, start, step, .. } => {
-                let start = b.param(DType::I64, Scalar::Int(start))?;
+                let start = start.record(b)?;
                 b.prim(Prim::UpdateSlice { axis, step }, &[x, update, start])
             }
         }
@@ -197,7 +215,7 @@ mod tests {
         let t = x.permute(&[1, 0]);
         assert!(t.reshape(&[24]).is_none());
         assert_eq!(t.reshape(&[2, 3, 4]).expect("splits a permuted dim").strides(), [3, 1, 6]);
-        let half = x.slice(1, 0, 3, 1);
+        let half = x.slice(1, Start::Static(0), 3, 1);
         assert!(half.reshape(&[12]).is_none());
         assert_eq!(half.reshape(&[2, 2, 3, 1]).expect("keeps the gap").strides()[..3], [12, 6, 1]);
         assert!(View::whole(&Shape::from([0, 3])).reshape(&[3, 0, 5]).is_some());
