@@ -149,7 +149,11 @@ impl Fuser<'_> {
             let base = self.work.graph.ty(s.base);
             let is_input = self.work.input_of.contains_key(&s.base);
             is_input
-                || (base.shape.is_static() && base.shape.numel() == self.shape(v).numel() && !self.is_source(s.base))
+                || (base.shape.is_static()
+                    && base.shape.numel() == self.shape(v).numel()
+                    && !self.is_source(s.base)
+                    // What is itself only a view would be stored for this: then rather `v`, dense.
+                    && !self.work.is_view(s.base))
         };
         if self.work.is_view(v)
             && self.shape(v).is_static()

@@ -75,6 +75,7 @@ pub(crate) fn import(request: &Request<'_>, claims: &[Arc<dyn Claim>]) -> Result
         inputs,
         wanted,
         input_of,
+        layouts: HashMap::new(),
     };
     Ok((work, counters))
 }

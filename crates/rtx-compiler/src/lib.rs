@@ -8,6 +8,7 @@ mod dump;
 mod fuse;
 mod import;
 mod index;
+mod layout;
 mod lower;
 mod memory;
 mod pieces;
@@ -45,7 +46,9 @@ impl Compile for Compiler {
     fn compile(&self, request: &Request<'_>) -> Result<Plan> {
         dump::graph("recorded", request.graph);
         // Live nodes only; claims asked; bodies of unclaimed composites inlined; each node simplified, equal ones merged.
-        let (work, imported) = import::import(request, &self.claims)?;
+        let (mut work, imported) = import::import(request, &self.claims)?;
+        // Results of native kernels lie as their readers walk them.
+        layout::choose_layouts(&mut work);
         dump::graph("expanded", &work.graph);
         // Nodes that walk the same points become one unit; movement becomes indices; epilogues join their kernels.
         let fused = fuse::fuse(&work, self.fusion)?;

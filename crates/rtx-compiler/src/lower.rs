@@ -461,7 +461,7 @@ impl UnitLowerer<'_> {
             };
             let (mem, offset, steps) = match strides(&s.strides) {
                 Some(steps) => (Mem::Value(s.base), s.offset.clone(), steps),
-                // Only an input can lie so: everything else is dense.
+                // An input or a native result that lies unevenly.
                 None => {
                     let steps = strides(&dense_strides(shape)).unwrap_or_default();
                     (self.copy_dense(g.value, s)?, SizeExpr::default(), steps)
@@ -473,7 +473,7 @@ impl UnitLowerer<'_> {
         }
         for g in &claimed.outputs {
             let shape = &self.work.graph.ty(g.value).shape;
-            let strides = dense_strides(shape);
+            let Strided { strides, .. } = stored(work, g.value);
             let steps: Vec<SizeExpr> =
                 g.groups.iter().map(|axes| common_stride(shape, axes, &strides).unwrap_or_default()).collect();
             walks.push(Some(steps.clone()));

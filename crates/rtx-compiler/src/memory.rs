@@ -198,10 +198,10 @@ impl<'a> Planner<'a> {
     /// Results that take the memory of an operand that is dead after the step.
     fn overwrite(&mut self) {
         for (s, members) in self.steps.iter().enumerate() {
-            let mut named: HashMap<Mem, usize> = HashMap::new();
+            let mut named: HashMap<usize, usize> = HashMap::new();
             let running: Vec<usize> = members.iter().copied().filter(|&i| !self.elided[i]).collect();
             for a in running.iter().flat_map(|&i| &self.lowered.launches[i].arguments) {
-                *named.entry(a.mem).or_default() += 1;
+                *named.entry(self.home[&a.mem]).or_default() += 1;
             }
             for i in running {
                 self.overwrite_in(i, s, &named);
@@ -209,8 +209,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The same within one launch; `named` counts the arguments of the step that name each piece of memory.
-    fn overwrite_in(&mut self, i: usize, step: usize, named: &HashMap<Mem, usize>) {
+    /// The same within one launch; `named` counts the arguments of the step that live in each home: the instances of a
+    /// step run side by side.
+    fn overwrite_in(&mut self, i: usize, step: usize, named: &HashMap<usize, usize>) {
         let launch = &self.lowered.launches[i];
         let pairs = launch.in_place.iter().copied().chain(same_element_pairs(launch));
         let mut ranked: Vec<(usize, usize, usize)> = pairs.map(|(r, w)| (self.distance(launch, r, w), r, w)).collect();
@@ -219,7 +220,7 @@ impl<'a> Planner<'a> {
             let (from, to) = (launch.arguments[r].mem, launch.arguments[w].mem);
             let taken = self.in_place[i].iter().any(|p| p.0 == r || p.1 == w);
             let born_here = self.uses[&to].writers.iter().all(|&x| x == i);
-            if !taken && named[&from] == 1 && born_here && self.may_follow(from, to, step) {
+            if !taken && named.get(&self.home[&from]) == Some(&1) && born_here && self.may_follow(from, to, step) {
                 self.follow(from, to);
                 self.in_place[i].push((r, w));
             }

@@ -17,14 +17,15 @@ pub(crate) struct Strided {
     pub strides: SmallVec<[SizeExpr; 4]>,
 }
 
-/// Where the elements of a value lie that has memory of its own: inputs as they come, everything else dense.
+/// Where the elements of a value lie that has memory of its own: inputs as they come, native
+/// results as was chosen, everything else dense.
 pub(crate) fn stored(work: &Work, v: ValueId) -> Strided {
     let shape = &work.graph.ty(v).shape;
     let strides = match work.input_of.get(&v) {
         Some(&i) if !is_dense_input(work, i) => {
             work.facts[i as usize].layout.strides.iter().map(|&s| SizeExpr::constant(s as i64)).collect()
         }
-        _ => dense_strides(shape),
+        _ => work.layouts.get(&v).cloned().unwrap_or_else(|| dense_strides(shape)),
     };
     Strided { base: v, offset: SizeExpr::default(), strides }
 }

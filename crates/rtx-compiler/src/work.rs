@@ -1,7 +1,7 @@
 //! What the passes work on: the region's live nodes, expanded and simplified, with what is known of each.
 use rtx_core::DType;
 use rtx_ir::{Graph, NodeId, Op, Prim, ValueId};
-use rtx_plan::{Claimed, InputFact};
+use rtx_plan::{Claimed, InputFact, SizeExpr};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -32,6 +32,8 @@ pub(crate) struct Work {
     pub params: HashMap<NodeId, u32>,
     /// For each value, its position among the inputs.
     pub input_of: HashMap<ValueId, u32>,
+    /// Strides of values that have memory of their own and do not lie dense in row-major order there.
+    pub layouts: HashMap<ValueId, SmallVec<[SizeExpr; 4]>>,
 }
 
 impl Work {

@@ -73,6 +73,10 @@ impl Fuser<'_> {
         if self.fusion == Fusion::Off || self.free[v.index()].is_some() {
             return None;
         }
+        // Over nothing there is nothing to share, and empty walks of other dims look alike.
+        if node.inputs.iter().any(|&x| self.shape(x).numel() == 0) {
+            return None;
+        }
         // What a reduction folds is made on the way: its operands may be the ones that are shared.
         let made = node.inputs.iter().filter(|_| self.is_reduction(id)).flat_map(|&x| self.work.operands(x));
         let shape = self.shape(node.inputs.first().copied().unwrap_or(v)).clone();

@@ -26,7 +26,9 @@ impl Fuser<'_> {
         let fills = |atoms: &[u32]| {
             let extents: SmallVec<[Dim; 4]> = atoms.iter().map(|&a| group.atoms[a as usize].extent).collect();
             let real: SmallVec<[Dim; 4]> = dims.iter().copied().filter(|d| !d.is_one()).collect();
-            extents == real || (known_product(&extents).is_some() && known_product(&extents) == known_product(&real))
+            // Empty walks of other dims cannot be told apart by their number of points.
+            let points = known_product(&extents).filter(|&n| n > 0);
+            extents == real || (points.is_some() && points == known_product(&real))
         };
         match (&group.walk, fit) {
             (Some(w), Fit::Row) if fills(w) && !w.is_empty() => Some(Walk::Existing),
