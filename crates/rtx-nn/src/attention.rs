@@ -54,8 +54,8 @@ impl CausalSelfAttention {
     /// Queries, keys and values `[batch, heads, time, width / heads]`.
     fn split_heads(&self, x: &Tensor) -> [Tensor; 3] {
         let [b, t, _] = x.dims();
-        let qkv = self.qkv.forward(x).reshape((b, t, 3_usize, self.heads, -1)).permute([2, 0, 3, 1, 4]);
-        [qkv.i(0), qkv.i(1), qkv.i(2)]
+        let parts = self.qkv.forward(x).chunk(3, -1);
+        [0, 1, 2].map(|i| parts[i].reshape((b, t, self.heads, -1)).transpose(1, 2))
     }
 
     fn join_heads(&self, y: &Tensor) -> Tensor {

@@ -154,7 +154,9 @@ pub struct Claimed {
     pub dims: Vec<SmallVec<[Dim; 4]>>,
     /// Operands in the kernel's order.
     pub operands: Vec<Grouped>,
-    /// Outputs in the kernel's order; each is one of the node's outputs and dense in row-major order.
+    /// Outputs in the kernel's order; each is one of the node's outputs. It fills its memory, and its last axis
+    /// lies side by side there; in which order the others lie is the compiler's choice, unless there is an epilogue or
+    /// something is in place: then it is row-major.
     pub outputs: Vec<Grouped>,
     /// Can it run a tile program over boxes of output 0's groups while they are hot? The program's text follows
     /// the kernel's on the next lines, its other buffers and its sizes follow the kernel's.
