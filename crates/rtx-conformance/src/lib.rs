@@ -1,5 +1,6 @@
 //! What holds across crates: golden training runs, benchmarks, and (in `tests/`) the contracts on whole programs.
 
+pub mod bench;
 pub mod goldens;
 pub mod programs;
 pub mod random;

@@ -7,7 +7,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["goldens", "train", "gpt", rest @ ..] => directory(rest).and_then(|dir| goldens_gpt(&dir)),
-        _ => Err("goldens train gpt [--dir DIR]".to_owned()),
+        ["bench", rest @ ..] => bench(rest),
+        _ => Err("goldens train gpt [--dir DIR]\nbench [ROW ...] [--json FILE]".to_owned()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -16,6 +17,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Rows by name, and where to write them.
+fn bench(rest: &[&str]) -> Result<(), String> {
+    let at = rest.iter().position(|w| *w == "--json");
+    let json = at.map(|i| rest.get(i + 1).ok_or("--json takes a file")).transpose()?.map(std::path::Path::new);
+    let names = &rest[..at.unwrap_or(rest.len())];
+    rtx_conformance::bench::run(names, json).map_err(|e| e.to_string())
 }
 
 /// The folder after `--dir`, or the copies beside this crate.

@@ -9,8 +9,27 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// Tokens are below this.
+/// Tokens of the golden run are below this.
 pub const VOCABULARY: usize = 96;
+
+/// Sizes of a [`Gpt`].
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Tokens are below it.
+    pub vocabulary: usize,
+    /// Positions.
+    pub context: usize,
+    /// Blocks.
+    pub layers: usize,
+    /// Numbers a position.
+    pub width: usize,
+    /// Heads of attention.
+    pub heads: usize,
+}
+
+/// The golden run's.
+const SIZES: Sizes = Sizes { vocabulary: VOCABULARY, context: 64, layers: 2, width: 64, heads: 4 };
+
 /// How far a loss may be from PyTorch's float64 run.
 const LOSS_TOLERANCE: f64 = 5e-6;
 /// How far a final tensor may be, in units of PyTorch's own float32 error on it, and absolutely.
@@ -19,6 +38,7 @@ const WEIGHT_SLACK: f64 = 1e-6;
 
 #[derive(Module)]
 struct Block {
+    heads: usize,
     ln1: nn::LayerNorm,
     qkv: nn::Linear,
     proj: nn::Linear,
@@ -37,8 +57,9 @@ pub struct Gpt {
 }
 
 impl Block {
-    fn new(width: usize) -> Self {
+    fn new(Sizes { width, heads, .. }: Sizes) -> Self {
         Block {
+            heads,
             ln1: nn::LayerNorm::new(width),
             qkv: nn::Linear::new(width, 3 * width),
             proj: nn::Linear::new(width, width),
@@ -50,9 +71,14 @@ impl Block {
 
     fn forward(&self, x: &Tensor) -> Tensor {
         let [b, t, d] = x.dims();
-        let qkv = self.qkv.forward(&self.ln1.forward(x)).reshape((b, t, 3, 4, d / 4)).permute([2, 0, 3, 1, 4]);
+        let qkv = self
+            .qkv
+            .forward(&self.ln1.forward(x))
+            .reshape((b, t, 3, self.heads, d / self.heads))
+            .permute([2, 0, 3, 1, 4]);
         let causal = F::Attention { causal: true, ..default() };
-        let y = F::scaled_dot_product_attention(&qkv.i(0), &qkv.i(1), &qkv.i(2), causal);
+        let qkv = qkv.unbind(0);
+        let y = F::scaled_dot_product_attention(&qkv[0], &qkv[1], &qkv[2], causal);
         let x = x + self.proj.forward(&y.transpose(1, 2).reshape((b, t, d)));
         let up = F::gelu_tanh(&self.up.forward(&self.ln2.forward(&x)));
         &x + self.down.forward(&up)
@@ -60,14 +86,19 @@ impl Block {
 }
 
 impl Gpt {
-    /// With fresh weights.
+    /// The golden run's model with fresh weights.
     #[allow(clippy::new_without_default, reason = "it draws random numbers")]
     pub fn new() -> Self {
+        Self::with(SIZES)
+    }
+
+    /// A model of other sizes.
+    pub fn with(sizes: Sizes) -> Self {
         Gpt {
-            tok: nn::Embedding::new(VOCABULARY, 64),
-            pos: nn::Embedding::new(64, 64),
-            blocks: (0..2).map(|_| Block::new(64)).collect(),
-            ln: nn::LayerNorm::new(64),
+            tok: nn::Embedding::new(sizes.vocabulary, sizes.width),
+            pos: nn::Embedding::new(sizes.context, sizes.width),
+            blocks: (0..sizes.layers).map(|_| Block::new(sizes)).collect(),
+            ln: nn::LayerNorm::new(sizes.width),
         }
     }
 
@@ -80,7 +111,7 @@ impl Gpt {
             x = block.forward(&x);
         }
         let logits = self.ln.forward(&x).matmul(self.tok.weight.t());
-        F::cross_entropy(&logits.reshape((-1, VOCABULARY)), &next.reshape(-1))
+        F::cross_entropy(&logits.flatten(0, 1), &next.flatten(0, 1))
     }
 }
 

@@ -1,0 +1,185 @@
+//! `cargo xtask bench`: our time beside PyTorch's, in one run, in alternating rounds; ratios of medians.
+//!
+//! PyTorch is asked through the Python that `RTX_PEER_PYTHON` names; without it only our times are printed. Machines
+//! are noisy: a ratio within a tenth of 1 is a tie.
+use crate::goldens::gpt::{Gpt, Sizes};
+use rtx_core::{Error, Kind};
+use rustytorch::{self as torch, prelude::*};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+/// Rounds of each row on each side.
+const ROUNDS: usize = 5;
+
+/// One thing to time.
+struct Row {
+    name: &'static str,
+    iterations: u32,
+    make: fn() -> Box<dyn FnMut() -> Result<()>>,
+}
+
+const ROWS: [Row; 7] = [
+    Row {
+        name: "gpt_sums",
+        iterations: 10,
+        make: || gpt(Sizes { vocabulary: 16, context: 12, layers: 2, width: 128, heads: 4 }, 256),
+    },
+    Row {
+        name: "gpt_text",
+        iterations: 10,
+        make: || gpt(Sizes { vocabulary: 256, context: 64, layers: 2, width: 128, heads: 4 }, 32),
+    },
+    Row { name: "mlp_adamw", iterations: 100, make: mlp },
+    Row { name: "gemm_1024", iterations: 10, make: || over(&[1024, 1024], |x| x.matmul(x)) },
+    Row { name: "gelu", iterations: 10, make: || over(&[4096, 1024], F::gelu_tanh) },
+    Row { name: "softmax", iterations: 10, make: || over(&[4096, 1024], |x| x.softmax(-1)) },
+    Row {
+        name: "layer_norm",
+        iterations: 10,
+        make: || over(&[4096, 1024], |x| F::layer_norm(x, 1024, None, None, 1e-5)),
+    },
+];
+
+fn gpt(sizes: Sizes, batch: usize) -> Box<dyn FnMut() -> Result<()>> {
+    let model = Gpt::with(sizes);
+    let mut opt = optim::AdamW::new(model.parameters(), 1e-3).betas(0.9, 0.95);
+    let ids: Vec<i64> = (0..batch * (sizes.context + 1)).map(|i| (i * 7919 % sizes.vocabulary) as i64).collect();
+    let tokens = torch::from_slice(&ids, [batch, sizes.context + 1]);
+    Box::new(move || {
+        let loss = model.loss(&tokens);
+        opt.zero_grad();
+        loss.backward();
+        nn::clip_grad_norm_(&model.parameters(), 1.0);
+        opt.step()?;
+        loss.item::<f32>().map(drop)
+    })
+}
+
+fn mlp() -> Box<dyn FnMut() -> Result<()>> {
+    let net = seq![nn::Linear::new(784, 256), nn::ReLU, nn::Linear::new(256, 10)];
+    let mut opt = optim::AdamW::new(net.parameters(), 1e-3);
+    let x = torch::randn([64, 784]);
+    let y = torch::from_slice(&(0..64).map(|i| i % 10).collect::<Vec<i64>>(), 64);
+    Box::new(move || {
+        let loss = F::cross_entropy(&net.forward(&x), &y);
+        opt.zero_grad();
+        loss.backward();
+        opt.step()?;
+        loss.item::<f32>().map(drop)
+    })
+}
+
+/// An op on random numbers; its result is computed and left where it is.
+fn over(shape: &[usize], f: fn(&Tensor) -> Tensor) -> Box<dyn FnMut() -> Result<()>> {
+    let x = torch::randn(shape);
+    Box::new(move || {
+        let _y = f(&x);
+        torch::flush()
+    })
+}
+
+/// PyTorch, waiting for names of rows.
+struct Peer {
+    child: Child,
+    ask: ChildStdin,
+    answer: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start(python: &Path, mode: &str) -> Result<Self> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/peers/torch_rows.py");
+        let mut command = Command::new(python);
+        command.arg(script).env("RTX_PEER_MODE", mode).env("RTX_THREADS", torch::get_num_threads().to_string());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let pipes = (child.stdin.take(), child.stdout.take());
+        let (Some(ask), Some(answer)) = pipes else { return Err(Error::new(Kind::Io, "the peer has no pipes")) };
+        Ok(Self { child, ask, answer: BufReader::new(answer) })
+    }
+
+    fn time_ms(&mut self, row: &Row) -> Result<f64> {
+        writeln!(self.ask, "{} {}", row.name, row.iterations)?;
+        let mut line = String::new();
+        self.answer.read_line(&mut line)?;
+        line.trim()
+            .parse()
+            .map_err(|_| Error::new(Kind::Format, format!("the peer answered `{}` for {}", line.trim(), row.name)))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Times every row whose name contains one of `filters` (all without filters), prints a table, writes `json`.
+///
+/// # Errors
+/// [`Kind::Io`] when the peer or the file fails.
+pub fn run(filters: &[&str], json: Option<&Path>) -> Result<()> {
+    let python = std::env::var_os("RTX_PEER_PYTHON").map(PathBuf::from);
+    let mut peers = Vec::new();
+    for mode in ["eager", "compile"] {
+        if let Some(python) = &python {
+            peers.push(Peer::start(python, mode)?);
+        }
+    }
+    println!(
+        "cpu · {} threads · {} · strict · median of {ROUNDS} alternating rounds",
+        torch::get_num_threads(),
+        torch::cpu_capability()
+    );
+    println!("{:12} {:>10} {:>10} {:>10} {:>7}", "row", "ours ms", "eager ms", "compiled", "ratio");
+    let mut rows = Vec::new();
+    for row in ROWS.iter().filter(|r| filters.is_empty() || filters.iter().any(|f| r.name.contains(f))) {
+        torch::manual_seed(0);
+        let mut work = (row.make)();
+        (0..3).try_for_each(|_| work())?;
+        let mut times = vec![Vec::new(); 1 + peers.len()];
+        for _ in 0..ROUNDS {
+            let from = Instant::now();
+            (0..row.iterations).try_for_each(|_| work())?;
+            times[0].push(from.elapsed().as_secs_f64() * 1e3 / f64::from(row.iterations));
+            for (peer, t) in peers.iter_mut().zip(&mut times[1..]) {
+                t.push(peer.time_ms(row)?);
+            }
+        }
+        let ms: Vec<f64> = times.into_iter().map(median).collect();
+        let ratio = ms[1..].iter().copied().reduce(f64::min).map(|best| best / ms[0]);
+        let shown = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.3}"));
+        let (eager, compiled) = (ms.get(1).copied(), ms.get(2).copied());
+        println!(
+            "{:12} {:>10.3} {:>10} {:>10} {:>7}",
+            row.name,
+            ms[0],
+            shown(eager),
+            shown(compiled),
+            ratio.map_or("-".into(), |r| format!("{r:.2}"))
+        );
+        rows.push((row.name, ms[0], eager, compiled, ratio));
+    }
+    let Some(path) = json else { return Ok(()) };
+    let number = |x: Option<f64>| x.map_or("null".to_owned(), |x| format!("{x:.4}"));
+    let mut text = String::from("{\"rows\": [\n");
+    for (i, (name, ours, eager, compiled, ratio)) in rows.iter().enumerate() {
+        let comma = if i + 1 < rows.len() { "," } else { "" };
+        let _ = writeln!(
+            text,
+            "  {{\"name\": \"{name}\", \"unit\": \"ms\", \"ours\": {ours:.4}, \"eager\": {}, \"compiled\": {}, \"ratio\": {}}}{comma}",
+            number(*eager),
+            number(*compiled),
+            number(*ratio)
+        );
+    }
+    text.push_str("]}\n");
+    rtx_io::write_file(path, text.as_bytes())
+}
