@@ -7,6 +7,9 @@ use rtx_plan::{Compile, OutputPlace, Request};
 use rustytorch::{self as torch, prelude::*};
 use std::sync::Mutex;
 
+/// Launches of one training step of the golden GPT.
+const KERNELS_A_STEP: u64 = 63;
+
 /// These tests break the device and read its counters: one at a time.
 static DEVICE: Mutex<()> = Mutex::new(());
 
@@ -102,6 +105,7 @@ fn a_step_replays_without_allocating() -> Result<()> {
     let during = torch::counters() - before;
     assert_eq!((during.plans_compiled, during.device_allocations, during.copies), (0, 0, 0));
     assert_eq!((during.regions_run, during.replays), (10, 10), "one region a step");
+    assert_eq!(during.launches, 10 * KERNELS_A_STEP, "kernels a step; fewer is better: then lower the number");
     // Parameters, two moments of each, and the step count: everything that a step leaves but the loss is state.
     let state = 3 * model.parameters().len() as u64;
     assert!(during.donations / 10 >= state, "{} of {state} are updated in place", during.donations / 10);
