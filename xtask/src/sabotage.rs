@@ -109,7 +109,7 @@ const SABOTAGES: &[Sabotage] = &[
         file: "crates/rtx-runtime/src/runner.rs",
         find: "        if !contiguous {\n            self.dims.extend",
         replace: "        if false {\n            self.dims.extend",
-        test: ["rtx-runtime", "regions", "a_key_holds_strides_donation_and_aliases"],
+        test: ["rtx-conformance", "contracts", "a_key_tells_strides_apart"],
     },
     Sabotage {
         name: "slots",

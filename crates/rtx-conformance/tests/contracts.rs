@@ -152,3 +152,18 @@ fn nodes_of_two_generations_are_not_merged() -> Result<()> {
     assert_eq!(slots, 2, "one for the merged pair, one for the recomputation: {:?}", plan.outputs);
     Ok(())
 }
+
+/// R2: two inputs of one shape that lie differently, neither of them dense, are two plans.
+#[test]
+fn a_key_tells_strides_apart() -> Result<()> {
+    let _alone = DEVICE.lock().unwrap_or_else(|e| e.into_inner());
+    let numbers = |n: i64| torch::arange(0..n).to(F32);
+    let (tall, wide) = (numbers(6).reshape([3, 2]), numbers(12).reshape([2, 6]));
+    torch::flush()?;
+    let views = [tall.transpose(0, 1), wide.chunk(2, 1)[0].alias()];
+    torch::flush()?;
+    let doubled = |x: &Tensor| (x * 2.0).to_vec::<f32>();
+    assert_eq!(doubled(&views[0])?, [0.0, 4.0, 8.0, 2.0, 6.0, 10.0]);
+    assert_eq!(doubled(&views[1])?, [0.0, 2.0, 4.0, 12.0, 14.0, 16.0]);
+    Ok(())
+}
