@@ -130,7 +130,7 @@ impl Program {
 
     fn pointwise(&mut self) {
         let x = self.float();
-        let y = match self.random.below(14) {
+        let y = match self.random.below(15) {
             0 => -&x,
             1 => x.abs(),
             2 => x.tanh().exp(),
@@ -144,6 +144,8 @@ impl Program {
             10 => x.to(F32),
             11 => x.gt(0).if_else(&x, 0),
             12 => x.clone(),
+            // Rounds on the way.
+            13 => (x.to(F64) * 1.1).to(F32).to(F64),
             _ => x.erf(),
         };
         self.keep(y);

@@ -157,13 +157,33 @@ fn nodes_of_two_generations_are_not_merged() -> Result<()> {
 #[test]
 fn a_key_tells_strides_apart() -> Result<()> {
     let _alone = DEVICE.lock().unwrap_or_else(|e| e.into_inner());
-    let numbers = |n: i64| torch::arange(0..n).to(F32);
-    let (tall, wide) = (numbers(6).reshape([3, 2]), numbers(12).reshape([2, 6]));
-    torch::flush()?;
-    let views = [tall.transpose(0, 1), wide.chunk(2, 1)[0].alias()];
-    torch::flush()?;
-    let doubled = |x: &Tensor| (x * 2.0).to_vec::<f32>();
-    assert_eq!(doubled(&views[0])?, [0.0, 4.0, 8.0, 2.0, 6.0, 10.0]);
-    assert_eq!(doubled(&views[1])?, [0.0, 2.0, 4.0, 12.0, 14.0, 16.0]);
+    let memory = |rows: usize, columns: usize| {
+        let bytes: Vec<u8> = (0..rows * columns).flat_map(|i| (i as f32).to_ne_bytes()).collect();
+        rtx_runtime::Value::from_bytes(rtx_device::cpu(), Type::new(DType::F32, [rows, columns]), &bytes)
+    };
+    let (tall, wide) = (memory(3, 2)?, memory(2, 6)?);
+    let turned = rtx_runtime::record(rtx_device::cpu(), Location::caller(), |r| {
+        let x = r.import(&tall);
+        let y = r.builder().permute(x, &[1, 0])?;
+        Ok::<_, Error>(r.export(y))
+    })?;
+    let half = rtx_runtime::record(rtx_device::cpu(), Location::caller(), |r| {
+        let x = r.import(&wide);
+        let y = r.builder().slice(x, 1, 0, 3usize)?;
+        Ok::<_, Error>(r.export(y))
+    })?;
+    turned.wait()?;
+    half.wait()?;
+    assert!(turned.shares_memory_with(&tall) && half.shares_memory_with(&wide), "views of ready memory are not copied");
+    let doubled = |x: &rtx_runtime::Value| -> Result<Vec<f32>> {
+        let y = rtx_runtime::record(rtx_device::cpu(), Location::caller(), |r| {
+            let x = r.import(x);
+            let y = r.builder().mul(x, 2.0)?;
+            Ok::<_, Error>(r.export(y))
+        })?;
+        Ok(y.read()?.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect())
+    };
+    assert_eq!(doubled(&turned)?, [0.0, 4.0, 8.0, 2.0, 6.0, 10.0]);
+    assert_eq!(doubled(&half)?, [0.0, 2.0, 4.0, 12.0, 14.0, 16.0]);
     Ok(())
 }
