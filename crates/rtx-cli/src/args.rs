@@ -22,7 +22,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// A small GPT learns to add (about a minute); --text FOLDER learns your text
+    /// A small GPT learns to add (seconds); --text FOLDER learns your text
     Train(Train),
     /// Continue a prompt, as it is written
     Generate(Generate),

@@ -169,7 +169,8 @@ pub fn run(filters: &[&str], json: Option<&Path>) -> Result<()> {
     }
     let Some(path) = json else { return Ok(()) };
     let number = |x: Option<f64>| x.map_or("null".to_owned(), |x| format!("{x:.4}"));
-    let mut text = String::from("{\"rows\": [\n");
+    let (threads, isa) = (torch::get_num_threads(), torch::cpu_capability());
+    let mut text = format!("{{\"target\": \"cpu, {threads} threads, {isa}, strict\", \"rows\": [\n");
     for (i, (name, ours, eager, compiled, ratio)) in rows.iter().enumerate() {
         let comma = if i + 1 < rows.len() { "," } else { "" };
         let _ = writeln!(

@@ -1,8 +1,8 @@
-//! Long runs: records dropped by a loop, and memory that stays flat. The full length runs in release builds.
+//! Long runs: records dropped by a loop, and memory that stays flat.
 use rtx_tensor::{self as torch, Tensor, memory, tensor};
 use std::collections::VecDeque;
 
-const STEPS: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
+const STEPS: usize = 1_000_000;
 
 #[test]
 fn a_chain_of_records_is_dropped_without_recursion() {
