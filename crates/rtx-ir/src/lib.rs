@@ -23,7 +23,7 @@ pub use def::{
 };
 pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
 pub use op::{Attr, Attrs, Op, Prim, ScatterOp};
-pub use signature::{Parameter, Signature};
+pub use signature::{Parameter, Signature, split_list};
 pub use verify::verify;
 
 use rtx_core::{DType, Shape};

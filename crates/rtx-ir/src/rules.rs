@@ -175,27 +175,9 @@ pub fn parameter_names(sig: &'static str) -> SmallVec<[&'static str; 8]> {
     let Some((inside, _)) = sig.split_once('(').and_then(|(_, rest)| rest.rsplit_once(") ->")) else {
         return SmallVec::new();
     };
-    split_top(inside)
+    crate::split_list(inside)
         .into_iter()
-        .filter(|p| *p != "*" && !p.is_empty())
+        .filter(|p| *p != "*")
         .map(|p| p.split('=').next().unwrap_or(p).trim().rsplit(' ').next().unwrap_or(p))
         .collect()
-}
-
-/// Splits at commas outside brackets.
-fn split_top(text: &'static str) -> Vec<&'static str> {
-    let (mut depth, mut from, mut out) = (0i32, 0, Vec::new());
-    for (i, c) in text.char_indices() {
-        match c {
-            '[' | '(' => depth += 1,
-            ']' | ')' => depth -= 1,
-            ',' if depth == 0 => {
-                out.push(text[from..i].trim());
-                from = i + 1;
-            }
-            _ => {}
-        }
-    }
-    out.push(text[from..].trim());
-    out
 }

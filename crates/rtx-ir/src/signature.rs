@@ -45,7 +45,7 @@ impl Signature {
         let (name, overload) = head.split_once('.').unwrap_or((head, ""));
         let mut keyword_only = false;
         let mut parameters = Vec::new();
-        for part in split_top(inside) {
+        for part in split_list(inside) {
             match part {
                 "*" => keyword_only = true,
                 part => parameters.push(parameter(part, keyword_only)?),
@@ -53,7 +53,7 @@ impl Signature {
         }
         let returns = returns.trim();
         let several = returns.strip_prefix('(').and_then(|r| r.strip_suffix(')'));
-        let returns = split_top(several.unwrap_or(returns)).into_iter().map(|r| r.split(' ').next().unwrap_or(r));
+        let returns = split_list(several.unwrap_or(returns)).into_iter().map(|r| r.split(' ').next().unwrap_or(r));
         is_word(name).then_some(Signature { name, overload, parameters, returns: returns.collect() })
     }
 }
@@ -69,8 +69,8 @@ fn is_word(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
 }
 
-/// Splits at commas outside brackets; nothing has no parts.
-fn split_top(text: &'static str) -> Vec<&'static str> {
+/// The parts of a list as signatures and samples write it: split at commas outside brackets; nothing has no parts.
+pub fn split_list(text: &str) -> Vec<&str> {
     let (mut depth, mut from, mut out) = (0i32, 0, Vec::new());
     for (i, c) in text.char_indices() {
         match c {

@@ -1,6 +1,6 @@
 //! The dynamic entry: a name, positional and keyword arguments become a call, bound by the op's signature.
 use rtx_core::{Error, Kind, Result, Scalar};
-use rtx_ir::{Arg, Bound, Builder, OpDef, Outs, rules};
+use rtx_ir::{Arg, Bound, Builder, OpDef, Outs, Signature, rules};
 use smallvec::SmallVec;
 
 /// Records a call by name.
@@ -22,7 +22,8 @@ pub fn call(b: &mut Builder<'_>, name: &str, args: &[Arg], kwargs: &[(&str, Arg)
 /// [`Kind::Argument`]: too many, unknown, given twice, missing.
 pub fn bind(def: &'static OpDef, args: &[Arg], kwargs: &[(&str, Arg)]) -> Result<Bound> {
     let refuse = |what: String| rules::refuse(def.name(), Kind::Argument, what);
-    let params = parameters(def.sig);
+    let signature = Signature::parse(def.sig).ok_or_else(|| refuse(format!("`{}` is no signature", def.sig)))?;
+    let params = signature.parameters;
     let positional = params.iter().filter(|p| !p.keyword_only).count();
     if args.len() > positional {
         return Err(refuse(format!("takes at most {positional} positional arguments, got {}", args.len())));
@@ -49,49 +50,6 @@ pub fn bind(def: &'static OpDef, args: &[Arg], kwargs: &[(&str, Arg)]) -> Result
         };
     }
     Ok(Bound(bound))
-}
-
-/// One parameter of a signature.
-struct Parameter {
-    name: &'static str,
-    default: Option<&'static str>,
-    keyword_only: bool,
-}
-
-fn parameters(sig: &'static str) -> Vec<Parameter> {
-    let Some((inside, _)) = sig.split_once('(').and_then(|(_, rest)| rest.rsplit_once(") ->")) else {
-        return Vec::new();
-    };
-    let (mut keyword_only, mut out) = (false, Vec::new());
-    for part in split_arguments(inside) {
-        if part == "*" {
-            keyword_only = true;
-            continue;
-        }
-        let (head, default) = part.split_once('=').map_or((part, None), |(h, d)| (h, Some(d)));
-        let name = head.trim().rsplit(' ').next().unwrap_or(head);
-        out.push(Parameter { name, default, keyword_only });
-    }
-    out
-}
-
-/// Splits at commas outside brackets.
-fn split_arguments(text: &'static str) -> Vec<&'static str> {
-    let (mut depth, mut from, mut out) = (0i32, 0, Vec::new());
-    for (i, c) in text.char_indices() {
-        match c {
-            '[' | '(' => depth += 1,
-            ']' | ')' => depth -= 1,
-            ',' if depth == 0 => {
-                out.push(text[from..i].trim());
-                from = i + 1;
-            }
-            _ => {}
-        }
-    }
-    out.push(text[from..].trim());
-    out.retain(|p| !p.is_empty());
-    out
 }
 
 /// A default as it stands in a signature.

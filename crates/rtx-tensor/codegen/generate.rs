@@ -1,5 +1,5 @@
 //! Writes `src/methods.rs` from the op table: one method and one fallible twin for each op that takes `self`.
-use rtx_ir::OpDef;
+use rtx_ir::{OpDef, split_list};
 use std::fmt::Write;
 
 /// Ops with a `self` whose methods are written by hand, because Rust or PyTorch spells them in a way of their own.
@@ -119,7 +119,7 @@ impl Op {
             .split_once('(')
             .and_then(|(_, rest)| rest.rsplit_once(") -> "))
             .unwrap_or(("Tensor self", "Tensor"));
-        let params = split(inside).into_iter().skip(1).filter(|p| *p != "*").map(parameter).collect();
+        let params = split_list(inside).into_iter().skip(1).filter(|p| *p != "*").map(parameter).collect();
         Self { name: def.name(), doc: def.doc, params, single: outputs == "Tensor" }
     }
 
@@ -295,23 +295,4 @@ fn parameter(text: &str) -> Parameter {
     let (head, default) = text.split_once('=').map_or((text, None), |(h, d)| (h, Some(d.to_owned())));
     let (ty, name) = head.rsplit_once(' ').unwrap_or(("", head));
     Parameter { ty: ty.into(), name: name.into(), default }
-}
-
-/// Splits at commas outside brackets.
-fn split(text: &str) -> Vec<&str> {
-    let (mut depth, mut from, mut out) = (0i32, 0, Vec::new());
-    for (i, c) in text.char_indices() {
-        match c {
-            '[' | '(' => depth += 1,
-            ']' | ')' => depth -= 1,
-            ',' if depth == 0 => {
-                out.push(text[from..i].trim());
-                from = i + 1;
-            }
-            _ => {}
-        }
-    }
-    out.push(text[from..].trim());
-    out.retain(|p| !p.is_empty());
-    out
 }

@@ -45,7 +45,7 @@ impl Drawn {
 /// What in the text is no argument.
 pub fn draw(sig: &'static str, text: &'static str, random: &mut Random) -> Result<Vec<Drawn>, String> {
     let sig = Signature::parse(sig).ok_or_else(|| format!("{sig:?} is no signature"))?;
-    let parts = split_top(text);
+    let parts = rtx_ir::split_list(text);
     if parts.len() > sig.parameters.len() {
         return Err(format!("{text:?}: {} arguments, {} takes {}", parts.len(), sig.name, sig.parameters.len()));
     }
@@ -91,7 +91,7 @@ fn default(p: &Parameter) -> Option<Drawn> {
 
 fn argument(p: &Parameter, text: &'static str, random: &mut Random) -> Option<Drawn> {
     if p.is_tensor() && p.ty.contains("[]") {
-        let parts = split_top(text.strip_prefix('[')?.strip_suffix(']')?);
+        let parts = rtx_ir::split_list(text.strip_prefix('[')?.strip_suffix(']')?);
         return parts.into_iter().map(|t| tensor(t, random)).collect::<Option<Vec<_>>>().map(Drawn::Tensors);
     }
     match tensor(text, random) {
@@ -108,7 +108,7 @@ fn plain(p: &Parameter, text: &'static str) -> Option<Arg> {
         "true" | "True" => truth(true),
         "false" | "False" => truth(false),
         t if t.starts_with('[') => {
-            let parts = split_top(t.strip_prefix('[')?.strip_suffix(']')?);
+            let parts = rtx_ir::split_list(t.strip_prefix('[')?.strip_suffix(']')?);
             Arg::Ints(parts.into_iter().map(|n| n.parse().ok()).collect::<Option<_>>()?)
         }
         t if t.starts_with(['"', '\'']) => Arg::Str(t.trim_matches(['"', '\''])),
@@ -172,25 +172,6 @@ fn element(dtype: DType, text: &str) -> Option<Value> {
 
 fn split_plain(text: &str, at: char) -> impl Iterator<Item = &str> {
     text.split(at).map(str::trim).filter(|t| !t.is_empty())
-}
-
-/// Splits at commas outside brackets.
-fn split_top(text: &'static str) -> Vec<&'static str> {
-    let (mut depth, mut from, mut out) = (0i32, 0, Vec::new());
-    for (i, c) in text.char_indices() {
-        match c {
-            '[' => depth += 1,
-            ']' => depth -= 1,
-            ',' if depth == 0 => {
-                out.push(text[from..i].trim());
-                from = i + 1;
-            }
-            _ => {}
-        }
-    }
-    out.push(text[from..].trim());
-    out.retain(|p| !p.is_empty());
-    out
 }
 
 #[cfg(test)]
