@@ -3,14 +3,25 @@ use crate::Value;
 use crate::region::Body;
 use crate::value::{State, Storage};
 use rtx_core::Layout;
+use rtx_ir::ValueId;
 use rtx_plan::InputFact;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// One fact for each input. Called while the input table is all that the region itself holds of them.
-pub(crate) fn facts(body: &Body) -> Vec<InputFact> {
+///
+/// Only a result of as many bytes can take an input's memory. Where none is wanted, whether the input may be
+/// overwritten makes no difference and is not in the key: a batch that somebody still holds is no new plan.
+pub(crate) fn facts(body: &Body, wanted: &[ValueId]) -> Vec<InputFact> {
+    let mut results: Vec<usize> = wanted.iter().map(|&v| body.graph.ty(v).bytes()).collect();
+    results.sort_unstable();
     let mut shared: Vec<(u32, Storage)> = Vec::new();
-    body.inputs.iter().enumerate().map(|(i, value)| fact(i as u32, value, &mut shared)).collect()
+    let fact = |(i, value): (usize, &Value)| {
+        let mut fact = fact(i as u32, value, &mut shared);
+        fact.donated &= results.binary_search(&value.ty().bytes()).is_ok();
+        fact
+    };
+    body.inputs.iter().enumerate().map(fact).collect()
 }
 
 /// `shared` holds the inputs so far whose memory others know too.

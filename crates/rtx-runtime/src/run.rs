@@ -120,7 +120,7 @@ impl Results<'_> {
             return spread;
         }
         // Facts come before anything else holds the inputs' memory.
-        let facts = facts(body);
+        let facts = facts(body, &wanted);
         let storages: Vec<Option<Storage>> = body.inputs.iter().map(Value::storage).collect();
         let job = Job { executor, body, facts: &facts, storages: &storages, wanted: &wanted };
         let done = lock(executor.runner()).run(&job);
