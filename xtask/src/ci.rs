@@ -1,5 +1,5 @@
 //! `cargo xtask ci`: the gates, in the order in which they are cheap.
-use crate::{cargo, root, tidy};
+use crate::{cargo, root, sabotage, tidy};
 use std::process::Command;
 use std::time::Instant;
 
@@ -13,6 +13,7 @@ pub(crate) fn run() -> Result<(), String> {
     step("tidy", tidy::run)?;
     step("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
     step("tests", || cargo(&["test", "--workspace"]))?;
+    step("sabotage", || sabotage::run(&[]))?;
     step("the main job", main_job)
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 const HELP: &str = "cargo xtask <command>
 
-  ci                     everything that CI runs: format, clippy, tidy, tests, the main job
+  ci                     everything that CI runs: format, clippy, tidy, tests, sabotage, the main job
   tidy                   the house rules that a program can check
   codegen [--check]      derive the committed listings from the op table (--check: only compare)
   goldens WHAT [--dir D] compare with PyTorch's answers: train gpt
