@@ -3,4 +3,3 @@
 pub mod bench;
 pub mod goldens;
 pub mod programs;
-pub mod random;

@@ -1,6 +1,6 @@
 //! Random user programs: tensors made, combined, viewed, written in place, dropped, differentiated. A program is a
 //! function of its seed and of shapes alone, never of values, so every way of running it makes the same calls.
-use crate::random::Random;
+use rtx_testkit::Random;
 use rustytorch::{self as torch, prelude::*};
 
 /// Sizes that dims are drawn from: empty, one, primes, a power of two, more than a vector.
@@ -38,6 +38,11 @@ struct Program {
 }
 
 impl Program {
+    /// A number in -2..2 that is no round one.
+    fn user_number(&mut self) -> f64 {
+        self.random.float(-2.0, 2.0)
+    }
+
     fn see(&mut self, t: &Tensor) -> Result<()> {
         let bytes = match t.dtype() {
             F64 => t.to_vec::<f64>()?.iter().flat_map(|x| x.to_bits().to_le_bytes()).collect(),
@@ -80,7 +85,7 @@ impl Program {
             0 => torch::zeros(shape),
             1 => torch::rand(shape),
             2 => torch::randn(shape).to(F64),
-            3 => torch::full(shape, self.random.number()),
+            3 => torch::full(shape, self.user_number()),
             4 => torch::arange(0..shape.iter().product::<usize>() as i64).reshape(shape),
             _ => torch::randn(shape),
         };
@@ -168,7 +173,7 @@ impl Program {
 
     fn number(&mut self) {
         let x = self.float();
-        let c = self.random.number();
+        let c = self.user_number();
         let y = match self.random.below(4) {
             0 => &x * c,
             1 => &x + c,
@@ -256,14 +261,14 @@ impl Program {
             return;
         }
         match self.random.below(5) {
-            0 => drop(x.mul_(self.random.number()).alias()),
-            1 => drop(x.fill_(self.random.number()).alias()),
+            0 => drop(x.mul_(self.user_number()).alias()),
+            1 => drop(x.fill_(self.user_number()).alias()),
             2 => {
                 let y = self.partner(&x);
                 drop(x.add_(&y).alias());
             }
-            3 if x.rank() > 0 && x.size(0) > 0 => x.set(self.random.below(x.size(0)), self.random.number()),
-            _ if x.rank() > 0 && x.size(-1) > 1 => x.set((Ellipsis, 1..), self.random.number()),
+            3 if x.rank() > 0 && x.size(0) > 0 => x.set(self.random.below(x.size(0)), self.user_number()),
+            _ if x.rank() > 0 && x.size(-1) > 1 => x.set((Ellipsis, 1..), self.user_number()),
             _ => {}
         }
     }
