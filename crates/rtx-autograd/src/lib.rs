@@ -1,9 +1,12 @@
-//! Reverse and forward mode over any graph: gradients are ordinary nodes, so gradients of gradients work. Knows no op by name.
+//! Reverse and forward mode, batching and recomputation over any graph: what they make is ordinary nodes, so they
+//! nest. Knows no composite by name.
 
+mod batch;
 mod forward;
 mod recompute;
 mod reverse;
 
+pub use batch::{Batcher, Lane, Randomness};
 pub use forward::tangent;
 pub use recompute::recompute;
 pub use reverse::{gradient, node_gradient};

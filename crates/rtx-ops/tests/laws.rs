@@ -1,6 +1,6 @@
 //! The laws hold for every op of the table.
 use rtx_ops::ALL;
-use rtx_testkit::laws;
+use rtx_testkit::{laws, transforms};
 
 #[track_caller]
 fn none(faults: Vec<String>) {
@@ -38,4 +38,20 @@ fn gradients_are_differences() {
 #[test]
 fn gradients_of_gradients_are_differences() {
     none(laws::second_order_faults(ALL));
+}
+#[test]
+fn batching_is_stacking() {
+    none(transforms::batch_faults(ALL));
+}
+#[test]
+fn forward_mode_is_the_slope() {
+    none(transforms::tangent_faults(ALL));
+}
+#[test]
+fn jacobians_agree() {
+    none(transforms::jacobian_faults(ALL));
+}
+#[test]
+fn second_derivatives_are_symmetric() {
+    none(transforms::hessian_faults(ALL));
 }

@@ -1,5 +1,5 @@
 //! Laws over a table of definitions: each returns what breaks it, one line a fault.
-use crate::{Drawn, Random, check_derivative, check_second_derivative, draw, record, record_with};
+use crate::{Drawn, Random, check_derivative, check_second_derivative, draw, record, record_with, transforms};
 use rtx_core::{Dim, Kind, Location, Result, SymId};
 use rtx_ir::oracle::{self, Tensor};
 use rtx_ir::{
@@ -12,7 +12,7 @@ pub type Table<'a> = &'a [&'static OpDef];
 
 /// Every law.
 pub fn faults(table: Table<'_>) -> Vec<String> {
-    let laws: [fn(Table<'_>) -> Vec<String>; 9] = [
+    let laws: [fn(Table<'_>) -> Vec<String>; 13] = [
         hygiene_faults,
         schema_faults,
         refusal_faults,
@@ -22,6 +22,10 @@ pub fn faults(table: Table<'_>) -> Vec<String> {
         saves_faults,
         gradient_faults,
         second_order_faults,
+        transforms::batch_faults,
+        transforms::tangent_faults,
+        transforms::jacobian_faults,
+        transforms::hessian_faults,
     ];
     laws.iter().flat_map(|law| law(table)).collect()
 }
@@ -299,7 +303,7 @@ pub fn second_order_faults(table: Table<'_>) -> Vec<String> {
     })
 }
 
-fn each_sample(
+pub(crate) fn each_sample(
     table: Table<'_>,
     law: impl Fn(&'static OpDef, &Sample, Vec<Drawn>) -> Result<(), String>,
 ) -> Vec<String> {
@@ -315,7 +319,7 @@ fn each_sample(
     out
 }
 
-fn tensors(drawn: &[Drawn]) -> Vec<Tensor> {
+pub(crate) fn tensors(drawn: &[Drawn]) -> Vec<Tensor> {
     drawn.iter().flat_map(|d| d.tensors().iter().cloned()).collect()
 }
 fn call(graph: &mut Graph, def: &'static OpDef, bound: &Bound) -> Result<Outs> {
@@ -329,7 +333,12 @@ fn record_sample(def: &'static OpDef, drawn: &[Drawn]) -> Result<(Graph, Vec<Ten
     Ok((graph, tensors(drawn), outs))
 }
 /// The same call on other values.
-fn replay(b: &mut Builder<'_>, def: &'static OpDef, drawn: &[Drawn], values: &[ValueId]) -> Result<Vec<ValueId>> {
+pub(crate) fn replay(
+    b: &mut Builder<'_>,
+    def: &'static OpDef,
+    drawn: &[Drawn],
+    values: &[ValueId],
+) -> Result<Vec<ValueId>> {
     let mut next = values.iter().copied();
     let args = drawn.iter().map(|d| match d {
         Drawn::Plain(a) => a.clone(),

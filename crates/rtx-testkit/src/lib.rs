@@ -7,6 +7,7 @@ mod derivative;
 pub mod graphs;
 pub mod laws;
 mod random;
+pub mod transforms;
 
 pub use arguments::{Drawn, draw, record, record_with};
 pub use compare::{compare, compare_node};

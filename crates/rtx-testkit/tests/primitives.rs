@@ -1,6 +1,6 @@
 //! The laws hold for every primitive.
 use rtx_ir::prims;
-use rtx_testkit::laws;
+use rtx_testkit::{laws, transforms};
 
 #[track_caller]
 fn none(faults: Vec<String>) {
@@ -42,4 +42,20 @@ fn gradients_are_differences() {
 #[test]
 fn gradients_of_gradients_are_differences() {
     none(laws::second_order_faults(prims::ALL));
+}
+#[test]
+fn batching_is_stacking() {
+    none(transforms::batch_faults(prims::ALL));
+}
+#[test]
+fn forward_mode_is_the_slope() {
+    none(transforms::tangent_faults(prims::ALL));
+}
+#[test]
+fn jacobians_agree() {
+    none(transforms::jacobian_faults(prims::ALL));
+}
+#[test]
+fn second_derivatives_are_symmetric() {
+    none(transforms::hessian_faults(prims::ALL));
 }

@@ -1,4 +1,5 @@
 //! Computed addresses: gather and scatter.
+use super::reduce::Zeros;
 use crate::{
     Bound, Builder, Grad, GradCx, Grads, Op, OpDef, Outs, Prim, Sample, Saves, ScatterOp, Stability, Type, Types,
     ValueId, record, rules,
@@ -117,8 +118,8 @@ fn grad_set(b: &mut Builder<'_>, cx: &GradCx<'_>, at: &Places) -> Result<Grads> 
         b.select(wins, g, 0.0)
     })
 }
-/// Each factor's slope is the product of the others: of those that are not zero, divided by itself, and nothing
-/// where another one is zero.
+/// Each factor's slope is the product of the others: of those that are not zero, divided by itself, times the product
+/// of the others that are. Right to the second order where factors are zero, to any where none is.
 fn grad_mul(b: &mut Builder<'_>, cx: &GradCx<'_>, at: &Places) -> Result<Grads> {
     let (x, updates) = (cx.inputs[0], cx.inputs[2]);
     cx.each(|i| {
@@ -128,17 +129,16 @@ fn grad_mul(b: &mut Builder<'_>, cx: &GradCx<'_>, at: &Places) -> Result<Grads> 
             let factor = at.scatter(b, ScatterOp::Mul, ones, updates)?;
             return b.mul(cx.ct(), factor);
         }
-        let is_zero = b.eq(updates, 0.0)?;
-        let nonzero = b.select(is_zero, 1.0, updates)?;
-        let product = at.scatter(b, ScatterOp::Mul, x, nonzero)?;
-        let zero = b.cast(is_zero, b.dtype(x))?;
+        let zeros = Zeros::of(b, updates)?;
+        let product = at.scatter(b, ScatterOp::Mul, x, zeros.nonzero)?;
         let none = b.zeros_like(x)?;
-        let zeros = at.scatter(b, ScatterOp::Add, none, zero)?;
+        let count = at.scatter(b, ScatterOp::Add, none, zeros.zero)?;
+        let sum = at.scatter(b, ScatterOp::Add, none, zeros.values)?;
         let g = b.mul(cx.ct(), product)?;
-        let (g, zeros) = (at.gather(b, g)?, at.gather(b, zeros)?);
-        let slope = b.div(g, nonzero)?;
-        let alone = b.eq(zeros, zero)?;
-        b.select(alone, slope, 0.0)
+        let (g, count, sum) = (at.gather(b, g)?, at.gather(b, count)?, at.gather(b, sum)?);
+        let slope = b.div(g, zeros.nonzero)?;
+        let of_zeros = zeros.product_of_others(b, count, sum)?;
+        b.mul(slope, of_zeros)
     })
 }
 /// Those that equal the result share its cotangent.

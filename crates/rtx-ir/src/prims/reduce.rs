@@ -76,23 +76,47 @@ fn grad_sum(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
     let full = b.shape(cx.inputs[0]);
     cx.each(|_| spread(b, cx.ct(), &kept, &full))
 }
-/// Each factor's slope is the product of the others: of those that are not zero, divided by itself, and nothing
-/// where another one is zero. (Its own derivative is right only where no factor is zero.)
+/// Each factor's slope is the product of the others: of those that are not zero, divided by itself, times
+/// the product of the others that are. Right to the second order where factors are zero, to any where none is.
 fn grad_prod(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
     let (axes, kept) = kept(b, cx)?;
     let full = b.shape(cx.inputs[0]);
     cx.wide(b, [cx.inputs[0]], |b, _, g, [x]| {
-        let is_zero = b.eq(x, 0.0)?;
-        let nonzero = b.select(is_zero, 1.0, x)?;
-        let zero = b.cast(is_zero, b.dtype(x))?;
-        let product = b.reduce(Fold::Prod, nonzero, &axes)?;
-        let zeros = b.reduce(Fold::Sum, zero, &axes)?;
+        let zeros = Zeros::of(b, x)?;
+        let product = b.reduce(Fold::Prod, zeros.nonzero, &axes)?;
+        let (count, sum) = (b.reduce(Fold::Sum, zeros.zero, &axes)?, b.reduce(Fold::Sum, zeros.values, &axes)?);
         let g = b.mul(g, product)?;
-        let (g, zeros) = (spread(b, g, &kept, &full)?, spread(b, zeros, &kept, &full)?);
-        let slope = b.div(g, nonzero)?;
-        let alone = b.eq(zeros, zero)?;
-        b.select(alone, slope, 0.0)
+        let g = spread(b, g, &kept, &full)?;
+        let (count, sum) = (spread(b, count, &kept, &full)?, spread(b, sum, &kept, &full)?);
+        let slope = b.div(g, zeros.nonzero)?;
+        let of_zeros = zeros.product_of_others(b, count, sum)?;
+        b.mul(slope, of_zeros)
     })
+}
+
+/// The factors of a product, zeros and others apart.
+pub(super) struct Zeros {
+    /// 1 where a factor is zero.
+    pub nonzero: ValueId,
+    /// 1 where a factor is zero, else 0.
+    pub zero: ValueId,
+    /// The factors that are zero (their values are 0, their tangents need not be); 0 for the others.
+    pub values: ValueId,
+}
+impl Zeros {
+    pub(super) fn of(b: &mut Builder<'_>, x: ValueId) -> Result<Zeros> {
+        let is_zero = b.eq(x, 0.0)?;
+        let (nonzero, values) = (b.select(is_zero, 1.0, x)?, b.select(is_zero, x, 0.0)?);
+        Ok(Zeros { nonzero, zero: b.cast(is_zero, b.dtype(x))?, values })
+    }
+    /// The product of the zeros beside a factor, given how many all are and their sum: of none 1, of one itself, whose
+    /// value is 0 and whose slope is 1, of more 0 with slope 0.
+    pub(super) fn product_of_others(&self, b: &mut Builder<'_>, count: ValueId, sum: ValueId) -> Result<ValueId> {
+        let (others, rest) = (b.sub(count, self.zero)?, b.sub(sum, self.values)?);
+        let (none, one) = (b.eq(others, 0.0)?, b.eq(others, 1.0)?);
+        let some = b.select(one, rest, 0.0)?;
+        b.select(none, 1.0, some)
+    }
 }
 /// Those that equal the result share its cotangent evenly.
 fn grad_extremum(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
@@ -140,7 +164,7 @@ pub(super) static PROD: OpDef = OpDef {
     cost: 2,
     samples: &[
         Sample::grad("f32[2,3] in 0.5..2, [1]", 4),
-        Sample::of("f32[3,3] = 0 1 2 0 0 3 4 5 6, [1]", 4),
+        Sample::grad("f32[3,3] = 0 1 2 0 0 3 4 5 6, [1]", 4),
         Sample::exact("f32[0,3], [0]"),
         Sample::exact("i64[7] in 1..4, [0]"),
     ],
