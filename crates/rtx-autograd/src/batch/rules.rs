@@ -151,7 +151,7 @@ impl Cx<'_, '_> {
         }
         if !x.is_batched {
             let y = self.b.prim(Prim::Gather { axis }, &[x.value, index.value])?;
-            return self.to_front(y, axis);
+            return self.put_first(y, axis);
         }
         let rank = self.b.rank(index.value) - 1;
         let (rows, index) = self.rows(x.value, axis, index.value)?;
@@ -214,7 +214,7 @@ impl Cx<'_, '_> {
     }
 
     /// A dim becomes the first one.
-    fn to_front(&mut self, x: ValueId, dim: usize) -> Result<ValueId> {
+    fn put_first(&mut self, x: ValueId, dim: usize) -> Result<ValueId> {
         let order: Order = std::iter::once(dim).chain((0..self.b.rank(x)).filter(|&i| i != dim)).collect();
         self.b.permute(x, &order)
     }
@@ -234,7 +234,7 @@ impl Cx<'_, '_> {
         let free_left = self.b.rank(l.value) - batch.len() - contract.len();
         let at = if l.is_batched { batch.len() } else { batch.len() + free_left };
         let y = self.b.prim(Prim::Dot { batch: all, contract }, &[l.value, r.value])?;
-        self.to_front(y, at)
+        self.put_first(y, at)
     }
 }
 
