@@ -1,6 +1,6 @@
-//! Contractions and scatters that no kernel takes, said in others that kernels may take: wider numbers, axes in order.
-use rtx_core::{DType, Result};
-use rtx_ir::{Builder, Outs, Prim, ScatterOp, ValueId};
+//! Contractions, scatters, scans and sorts that no kernel takes, said in others that kernels may take: wider numbers, axes in order.
+use rtx_core::{DType, Fold, Result};
+use rtx_ir::{Builder, Op, Outs, Prim, ScatterOp, ValueId};
 use smallvec::{SmallVec, smallvec};
 
 /// The same values by other nodes; `None` where there is no other way to say it.
@@ -20,6 +20,25 @@ pub(crate) fn rewrite(b: &mut Builder<'_>, prim: &Prim, v: &[ValueId]) -> Result
             let (x, updates) = (b.cast(v[0], wide)?, b.cast(v[2], wide)?);
             let y = b.prim(prim.clone(), &[x, v[1], updates])?;
             Ok(Some(smallvec![b.cast(y, dtype)?]))
+        }
+        Prim::Scan { fold, .. } => {
+            let ordered = matches!(fold, Fold::Min | Fold::Max);
+            let Some(wide) = wider(dtype).filter(|_| !(ordered && dtype == DType::U64)) else { return Ok(None) };
+            let x = b.cast(v[0], wide)?;
+            let y = b.prim(prim.clone(), &[x])?;
+            Ok(Some(smallvec![b.cast(y, dtype)?]))
+        }
+        Prim::LinearScan { .. } => {
+            let Some(wide) = wider(dtype) else { return Ok(None) };
+            let wide = v.iter().map(|&v| b.cast(v, wide)).collect::<Result<Vec<_>>>()?;
+            let y = b.prim(prim.clone(), &wide)?;
+            Ok(Some(smallvec![b.cast(y, dtype)?]))
+        }
+        Prim::Sort { .. } => {
+            let Some(wide) = wider(dtype).filter(|_| dtype != DType::U64) else { return Ok(None) };
+            let x = b.cast(v[0], wide)?;
+            let y = b.apply(Op::Prim(prim.clone()), &[x])?;
+            Ok(Some(smallvec![b.cast(y[0], dtype)?, y[1]]))
         }
         _ => Ok(None),
     }
@@ -111,5 +130,15 @@ mod tests {
         check(add, &[(DType::F16, &[4]), (DType::I64, &[3]), (DType::F16, &[3])], true);
         let max = Prim::Scatter { axis: 0, op: ScatterOp::Max };
         check(max, &[(DType::U64, &[4]), (DType::I64, &[3]), (DType::U64, &[3])], false);
+        let sums = Prim::Scan { fold: Fold::Sum, axis: 1, reverse: false };
+        check(sums, &[(DType::BF16, &[3, 5])], true);
+        let most = Prim::Scan { fold: Fold::Max, axis: 0, reverse: true };
+        check(most.clone(), &[(DType::I16, &[3, 5])], true);
+        check(most, &[(DType::U64, &[3, 5])], false);
+        let linear = Prim::LinearScan { axis: 0, reverse: false };
+        check(linear, &[(DType::U8, &[4, 2]), (DType::U8, &[4, 2]), (DType::U8, &[2])], true);
+        let sort = Prim::Sort { axis: 0, descending: true };
+        check(sort.clone(), &[(f, &[7])], false);
+        check(sort, &[(DType::F16, &[7])], true);
     }
 }

@@ -198,7 +198,11 @@ impl Fuser<'_> {
             | Prim::Reduce { .. }
             | Prim::ArgReduce { .. } => self.visit_computed(id, v),
             // Import has refused them.
-            Prim::Scatter { .. } | Prim::Dot { .. } => {}
+            Prim::Scatter { .. }
+            | Prim::Dot { .. }
+            | Prim::Scan { .. }
+            | Prim::LinearScan { .. }
+            | Prim::Sort { .. } => {}
         }
     }
 

@@ -148,7 +148,14 @@ impl Importer<'_> {
                 Op::Input
                 | Op::Ghost
                 | Op::Composite(..)
-                | Op::Prim(Prim::Barrier | Prim::Dot { .. } | Prim::Scatter { .. }) => {}
+                | Op::Prim(
+                    Prim::Barrier
+                    | Prim::Dot { .. }
+                    | Prim::Scatter { .. }
+                    | Prim::Scan { .. }
+                    | Prim::LinearScan { .. }
+                    | Prim::Sort { .. },
+                ) => {}
                 Op::Prim(Prim::Reduce { .. } | Prim::ArgReduce { .. }) => return true,
                 Op::Prim(_) => open.extend_from_slice(&node.inputs),
             }
@@ -189,7 +196,13 @@ impl Importer<'_> {
             return Ok(outs);
         }
         match &node.op {
-            Op::Prim(prim @ (Prim::Dot { .. } | Prim::Scatter { .. })) => self.expand(inputs, at, |b, operands| {
+            Op::Prim(
+                prim @ (Prim::Dot { .. }
+                | Prim::Scatter { .. }
+                | Prim::Scan { .. }
+                | Prim::LinearScan { .. }
+                | Prim::Sort { .. }),
+            ) => self.expand(inputs, at, |b, operands| {
                 let (name, family) = (node.op.name(), self.target.family);
                 canonical::rewrite(b, prim, operands)?
                     .ok_or_else(|| Error::new(Kind::Unsupported, format!("{name}: no kernel of {family} takes it")))

@@ -371,6 +371,9 @@ impl UnitLowerer<'_> {
             | Prim::UpdateSlice { .. }
             | Prim::Gather { .. }
             | Prim::Scatter { .. }
+            | Prim::Scan { .. }
+            | Prim::LinearScan { .. }
+            | Prim::Sort { .. }
             | Prim::Dot { .. }
             | Prim::Barrier => return Err(Error::new(Kind::Internal, "compile: a movement in a nest")),
         }))

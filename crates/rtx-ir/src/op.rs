@@ -111,6 +111,31 @@ pub enum Prim {
         /// Along which axis.
         axis: usize,
     },
+    /// Running fold along an axis: `y[t] = y[t - 1] op x[t]`, from the first element, or from the last one backwards.
+    Scan {
+        /// With what.
+        fold: Fold,
+        /// Along which axis.
+        axis: usize,
+        /// Backwards?
+        reverse: bool,
+    },
+    /// The recurrence `h[t] = a[t] * h[t - 1] + b[t]` along an axis, multiplication and addition each rounded. Operands:
+    /// a, b of one type, and the state before the first step, which lacks the axis.
+    LinearScan {
+        /// Along which axis.
+        axis: usize,
+        /// From the last element backwards?
+        reverse: bool,
+    },
+    /// Elements in order along an axis, and their positions (`i64`): equal ones stay in order, NaN is the largest number
+    /// and both zeros are one. Two results.
+    Sort {
+        /// Along which axis.
+        axis: usize,
+        /// The largest first?
+        descending: bool,
+    },
     /// Sum of products over the contracted pairs of dims. The result's dims: batch, then the free dims of the left,
     /// then of the right. One dtype; sums by fma as contract N3 says.
     Dot {

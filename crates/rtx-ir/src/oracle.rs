@@ -7,6 +7,7 @@ use rtx_core::{Class, DType, Dim, Error, Extremum, Fold, Kind, Location, Result,
 
 mod element;
 mod philox;
+mod scan;
 
 pub use element::Value;
 use element::{arith, cast, compare, fma, fold, fold_start, function, precedes};
@@ -198,6 +199,7 @@ pub fn eval_node(op: &Op, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
     let types: Vec<&Type> = inputs.iter().map(|t| &t.ty).collect();
     let outs = (def.infer)(op, &types)?;
     match op {
+        Op::Prim(Prim::Sort { axis, descending }) => Ok(scan::sort(*axis, *descending, inputs[0])),
         Op::Prim(p) => {
             Ok(vec![eval_prim(p, inputs, outs.into_iter().next().ok_or_else(|| unsupported(DType::Bool))?)?])
         }
@@ -310,6 +312,9 @@ fn eval_prim(p: &Prim, x: &[&Tensor], ty: Type) -> Result<Tensor> {
         }
         Prim::Reduce { fold: f, axes } => reduce(*f, axes, x[0], ty),
         Prim::ArgReduce { extremum, axis } => arg_reduce(*extremum, *axis, x[0], ty)?,
+        Prim::Scan { fold, axis, reverse } => scan::scan(*fold, *axis, *reverse, x[0], ty),
+        Prim::LinearScan { axis, reverse } => scan::linear_scan(*axis, *reverse, x, ty),
+        Prim::Sort { .. } => return Err(Error::new(Kind::Internal, "oracle: a sort has two results")),
         Prim::Dot { batch, contract } => dot(batch, contract, x, ty),
     })
 }

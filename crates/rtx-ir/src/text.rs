@@ -90,6 +90,10 @@ fn prim_fields(p: &Prim) -> Vec<String> {
             vec![format!("axis: {axis}"), format!("before: {before}"), format!("after: {after}")]
         }
         Prim::UpdateSlice { axis, step } => vec![format!("axis: {axis}"), format!("step: {step}")],
+        Prim::Scan { axis, reverse, .. } | Prim::LinearScan { axis, reverse } => {
+            vec![format!("axis: {axis}"), format!("reverse: {reverse}")]
+        }
+        Prim::Sort { axis, descending } => vec![format!("axis: {axis}"), format!("descending: {descending}")],
         Prim::Reduce { axes, .. } => vec![format!("axes: {axes:?}")],
         Prim::Dot { batch, contract } => {
             vec![format!("batch: {}", pairs(batch)), format!("contract: {}", pairs(contract))]
@@ -153,6 +157,10 @@ fn prim_of(name: &str, dtype: DType, shape: &Shape, f: &parse::Fields<'_>) -> Re
     if let Some(fold) = name.strip_prefix("reduce_") {
         return Ok(Prim::Reduce { fold: Fold::parse(fold).ok_or("no such reduction")?, axes: f.sizes("axes")? });
     }
+    if let Some(fold) = name.strip_prefix("scan_") {
+        let fold = Fold::parse(fold).ok_or("no such scan")?;
+        return Ok(Prim::Scan { fold, axis: f.size("axis")?, reverse: f.flag("reverse")? });
+    }
     if let Some(e) = name.strip_prefix("arg_") {
         return Ok(Prim::ArgReduce { extremum: Extremum::parse(e).ok_or("no such extremum")?, axis: f.size("axis")? });
     }
@@ -173,6 +181,8 @@ fn prim_of(name: &str, dtype: DType, shape: &Shape, f: &parse::Fields<'_>) -> Re
         "concat" => Prim::Concat { axis: f.size("axis")? },
         "update_slice" => Prim::UpdateSlice { axis: f.size("axis")?, step: f.int("step")? },
         "gather" => Prim::Gather { axis: f.size("axis")? },
+        "linear_scan" => Prim::LinearScan { axis: f.size("axis")?, reverse: f.flag("reverse")? },
+        "sort" => Prim::Sort { axis: f.size("axis")?, descending: f.flag("descending")? },
         "dot_general" => Prim::Dot { batch: f.pairs("batch")?, contract: f.pairs("contract")? },
         "barrier" => Prim::Barrier,
         other => return Err(format!("no op is called {other:?}")),

@@ -115,6 +115,8 @@ fn the_list_of_primitives_is_whole() {
     let ariths = Arith::ALL.iter().map(|f| prims::def(&Prim::Binary(*f)));
     let comparisons = rtx_core::Comparison::ALL.iter().map(|f| prims::def(&Prim::Compare(*f)));
     let folds = rtx_core::Fold::ALL.iter().map(|f| prims::def(&Prim::Reduce { fold: *f, axes: smallvec![] }));
+    let scan = |f: &rtx_core::Fold| prims::def(&Prim::Scan { fold: *f, axis: 0, reverse: false });
+    let scans = rtx_core::Fold::ALL.iter().map(scan);
     let s = Shape::scalar;
     let others = [
         Prim::Constant { dtype: DType::F32, bits: 0 },
@@ -135,11 +137,18 @@ fn the_list_of_primitives_is_whole() {
         Prim::Gather { axis: 0 },
         Prim::Scatter { axis: 0, op: rtx_ir::ScatterOp::Add },
         Prim::ArgReduce { extremum: rtx_core::Extremum::Max, axis: 0 },
+        Prim::LinearScan { axis: 0, reverse: false },
+        Prim::Sort { axis: 0, descending: false },
         Prim::Dot { batch: smallvec![], contract: smallvec![] },
         Prim::Barrier,
     ];
-    let all: Vec<&OpDef> =
-        functions.chain(ariths).chain(comparisons).chain(folds).chain(others.iter().map(prims::def)).collect();
+    let all: Vec<&OpDef> = functions
+        .chain(ariths)
+        .chain(comparisons)
+        .chain(folds)
+        .chain(scans)
+        .chain(others.iter().map(prims::def))
+        .collect();
     assert_eq!(all.len(), prims::ALL.len());
     all.iter().for_each(|d| assert!(prims::ALL.iter().any(|x| std::ptr::eq(*x, *d)), "{d:?} is not in the list"));
 }

@@ -8,6 +8,8 @@ use rtx_plan::{Claim, Claimed, Grouped};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
+mod scan;
+
 /// Every claim of this crate.
 pub fn claims() -> Vec<Arc<dyn Claim>> {
     vec![
@@ -18,6 +20,9 @@ pub fn claims() -> Vec<Arc<dyn Claim>> {
         Arc::new(CrossEntropyBackwardClaim),
         Arc::new(ScatterClaim),
         Arc::new(EmbeddingGradClaim),
+        Arc::new(scan::ScanClaim),
+        Arc::new(scan::LinearScanClaim),
+        Arc::new(scan::SortClaim),
     ]
 }
 

@@ -7,10 +7,13 @@
 mod attention;
 mod claims;
 mod gemm;
+mod grid;
 mod loss;
 mod row;
+mod scan;
 mod scatter;
 mod simd;
+mod sort;
 
 pub use claims::claims;
 pub use gemm::{Gemm, SIZES as GEMM_SIZES};
@@ -26,5 +29,8 @@ pub fn natives() -> Vec<Arc<dyn NativeKernel>> {
         Arc::new(loss::CrossEntropy),
         Arc::new(loss::CrossEntropyBackward),
         Arc::new(scatter::Scatter),
+        Arc::new(scan::Scan),
+        Arc::new(scan::LinearScan),
+        Arc::new(sort::Sort),
     ]
 }

@@ -45,8 +45,8 @@ impl NativeKernel for Scatter {
     }
 }
 
-/// Element types that scatter is compiled for.
-trait Element: Copy + Send + Sync + Default + 'static {
+/// Element types that scatters and scans are compiled for.
+pub(crate) trait Element: Copy + Send + Sync + Default + 'static {
     fn add(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
     fn least(self, other: Self) -> Self;
@@ -73,7 +73,7 @@ macro_rules! integers { ($($T:ty)*) => { $(impl Element for $T {
     fn greatest(self, other: Self) -> Self { Ord::max(self, other) }
 })* } }
 floats!(f32: min_f32 max_f32, f64: min_f64 max_f64);
-integers!(i32 i64);
+integers!(i32 i64 u8 u64);
 
 struct ScatterCode<T>(ScatterOp, bool, PhantomData<T>);
 

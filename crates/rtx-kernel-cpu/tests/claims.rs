@@ -261,6 +261,26 @@ fn scatters_are_their_loops() {
 }
 
 #[test]
+fn scans_and_sorts_are_their_loops() {
+    for (shape, rest, dim) in [("3,40", "3", 1), ("40,3", "3", 0), ("2,300,30", "2,30", 1), ("2,3,1", "2,3", 2)] {
+        for way in ["false", "true"] {
+            for fold in ["sum", "prod", "max", "min"] {
+                check(&format!("scan_{fold}"), &format!("f32[{shape}] in -1..1, {dim}, {way}"), 600);
+            }
+            let operands = format!("f32[{shape}] in -1..1, f32[{shape}] in -1..1, f32[{rest}] in -1..1");
+            check("linear_scan", &format!("{operands}, {dim}, {way}"), 600);
+            check("sort_along", &format!("f32[{shape}] in -1..1, {dim}, {way}"), 0);
+            check("sort_along", &format!("i64[{shape}] in -9..9, {dim}, {way}"), 0);
+            check("scan_sum", &format!("i32[{shape}] in -9..9, {dim}, {way}"), 0);
+            check("sort_along", &format!("i32[{shape}] in -9..9, {dim}, {way}"), 0);
+            check("sort_along", &format!("u8[{shape}] in 0..200, {dim}, {way}"), 0);
+        }
+    }
+    check("sort_along", "f32[17000] in -1..1, 0, false", 0);
+    check("scan_sum", "f32[0,4] in -1..1, 0, false", 0);
+}
+
+#[test]
 fn an_index_outside_is_reported_once() {
     let mut case = claimed_call("embedding_grad", "f32[3,2] in -1..1, i64[3] in 0..5, 5", false);
     let indices = case.claimed.operands[0].value.index();

@@ -144,6 +144,18 @@ impl Key {
                 }
             }
             Prim::Barrier => self.byte(23),
+            Prim::Scan { fold, axis, reverse } => {
+                self.tagged(24, *fold as u8);
+                self.tagged(*axis as u8, *reverse as u8);
+            }
+            Prim::LinearScan { axis, reverse } => {
+                self.tagged(25, *axis as u8);
+                self.byte(*reverse as u8);
+            }
+            Prim::Sort { axis, descending } => {
+                self.tagged(26, *axis as u8);
+                self.byte(*descending as u8);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::Random;
 use rtx_core::{Arith, Comparison, DType, Dim, Extremum, Fold, Function, Location, Result, Shape};
 use rtx_ir::oracle::{Tensor, Value};
-use rtx_ir::{Builder, Graph, Prim, ScatterOp, Type, ValueId};
+use rtx_ir::{Builder, Graph, Op, Prim, ScatterOp, Type, ValueId};
 
 /// What a graph is drawn from.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +101,9 @@ const STEPS: &[Step] = &[
     |m| m.reduce(),
     |m| m.reduce(),
     |m| m.arg_reduce(),
+    |m| m.scan(),
+    |m| m.linear_scan(),
+    |m| m.sort(),
     |m| m.dot(),
     |m| m.barrier(),
 ];
@@ -448,6 +451,35 @@ impl Maker<'_> {
         let extremum = *self.random.pick(Extremum::ALL);
         let y = self.b.prim(Prim::ArgReduce { extremum, axis }, &[v])?;
         self.keep(y)
+    }
+    fn scan(&mut self) -> Result<()> {
+        let v = self.ranked()?;
+        let (axis, reverse) = (self.random.below(self.b.rank(v)), self.random.one_in(3));
+        let fold = match self.b.dtype(v) {
+            DType::Bool => *self.random.pick(&[Fold::Max, Fold::Min]),
+            _ => *self.random.pick(&[Fold::Sum, Fold::Sum, Fold::Prod, Fold::Max, Fold::Min]),
+        };
+        let y = self.b.prim(Prim::Scan { fold, axis, reverse }, &[v])?;
+        self.keep(y)
+    }
+    fn linear_scan(&mut self) -> Result<()> {
+        let v = self.ranked()?;
+        let (axis, reverse) = (self.random.below(self.b.rank(v)), self.random.one_in(3));
+        let Type { dtype, shape } = self.b.ty(v).clone();
+        let dtype = if dtype == DType::Bool { DType::F32 } else { dtype };
+        let (a, v) = (self.like(dtype, &shape)?, self.b.cast(v, dtype)?);
+        let mut rest = shape;
+        rest.remove(axis);
+        let start = self.like(dtype, &rest)?;
+        let y = self.b.prim(Prim::LinearScan { axis, reverse }, &[a, v, start])?;
+        self.keep(y)
+    }
+    fn sort(&mut self) -> Result<()> {
+        let v = self.ranked()?;
+        let axis = self.random.below(self.b.rank(v));
+        let descending = self.random.one_in(2);
+        let outs = self.b.apply(Op::Prim(Prim::Sort { axis, descending }), &[v])?;
+        outs.into_iter().try_for_each(|y| self.keep(y))
     }
     fn dot(&mut self) -> Result<()> {
         let dtype = *self.random.pick(&FLOATS);

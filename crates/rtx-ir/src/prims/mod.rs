@@ -7,6 +7,8 @@ mod index;
 mod movement;
 mod pointwise;
 mod reduce;
+mod scan;
+mod sort;
 mod source;
 
 /// Every definition of a primitive, once.
@@ -68,6 +70,12 @@ pub static ALL: &[&OpDef] = &[
     &reduce::MAX,
     &reduce::MIN,
     &reduce::ARG,
+    &scan::SUM,
+    &scan::PROD,
+    &scan::MAX,
+    &scan::MIN,
+    &scan::LINEAR,
+    &sort::SORT,
     &contract::DOT_GENERAL,
 ];
 
@@ -110,6 +118,14 @@ pub fn name(p: &Prim) -> &'static str {
             Extremum::Max => "arg_max",
             Extremum::Min => "arg_min",
         },
+        Prim::Scan { fold, .. } => match fold {
+            Fold::Sum => "scan_sum",
+            Fold::Prod => "scan_prod",
+            Fold::Max => "scan_max",
+            Fold::Min => "scan_min",
+        },
+        Prim::LinearScan { .. } => "linear_scan",
+        Prim::Sort { .. } => "sort",
         Prim::Dot { .. } => "dot_general",
         Prim::Barrier => "barrier",
     }
@@ -145,6 +161,14 @@ pub fn def(p: &Prim) -> &'static OpDef {
             Fold::Min => &reduce::MIN,
         },
         Prim::ArgReduce { .. } => &reduce::ARG,
+        Prim::Scan { fold, .. } => match fold {
+            Fold::Sum => &scan::SUM,
+            Fold::Prod => &scan::PROD,
+            Fold::Max => &scan::MAX,
+            Fold::Min => &scan::MIN,
+        },
+        Prim::LinearScan { .. } => &scan::LINEAR,
+        Prim::Sort { .. } => &sort::SORT,
         Prim::Dot { .. } => &contract::DOT_GENERAL,
         Prim::Barrier => &source::BARRIER,
     }

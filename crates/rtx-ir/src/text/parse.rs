@@ -194,6 +194,9 @@ impl Fields<'_> {
     pub(super) fn size(&self, key: &str) -> Result<usize, String> {
         self.read(key, |t| t.parse().ok().filter(|n| *n as u64 <= MAX_ELEMENTS))
     }
+    pub(super) fn flag(&self, key: &str) -> Result<bool, String> {
+        self.read(key, |t| t.parse().ok())
+    }
     pub(super) fn dim(&self, key: &str) -> Result<Dim, String> {
         self.read(key, |t| lex::dim(t).filter(|d| d.bound() as u64 <= MAX_ELEMENTS))
     }
