@@ -116,6 +116,11 @@ impl<'g> Batcher<'g> {
                 let values: SmallVec<[ValueId; 4]> = lanes.iter().map(|l| l.value).collect();
                 b.apply(op.clone(), &values)?.into_iter().map(Lane::shared).collect()
             }
+            &Op::Prim(Prim::Sort { axis, descending }) => {
+                let x = rules::Cx { b, size: self.size }.full(lanes[0])?;
+                let sorted = b.apply(Op::Prim(Prim::Sort { axis: axis + 1, descending }), &[x])?;
+                sorted.into_iter().map(Lane::batched).collect()
+            }
             Op::Prim(prim) => {
                 smallvec![Lane::batched(rules::Cx { b, size: self.size }.prim(prim, &lanes)?)]
             }

@@ -42,6 +42,9 @@ impl Cx<'_, '_> {
                 self.again(Prim::Reduce { fold: *fold, axes }, x)
             }
             &Prim::ArgReduce { extremum, axis } => self.again(Prim::ArgReduce { extremum, axis: axis + 1 }, x),
+            &Prim::Scan { fold, axis, reverse } => self.again(Prim::Scan { fold, axis: axis + 1, reverse }, x),
+            &Prim::LinearScan { axis, reverse } => self.again(Prim::LinearScan { axis: axis + 1, reverse }, x),
+            Prim::Sort { .. } => Err(Error::new(Kind::Internal, "vmap: a sort has two results")),
             Prim::Dot { batch, contract } => self.dot(batch, contract, x),
             Prim::Constant { .. } | Prim::Param { .. } | Prim::Iota { .. } | Prim::RandomBits { .. } => {
                 Err(Error::new(Kind::Internal, "vmap: a source has no batched operand"))
