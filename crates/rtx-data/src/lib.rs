@@ -1,20 +1,33 @@
-//! Datasets, loaders and progress: what feeds a training loop.
+//! Datasets, samplers, loaders, readers of files, and progress: what feeds a training loop.
 
 mod collate;
+mod csv;
+mod fashion;
+mod files;
+mod image;
 mod loader;
 mod progress;
 mod random;
+mod sampler;
+mod sets;
 mod sums;
 mod text;
 
 pub use collate::Collate;
+pub use csv::Csv;
+pub use fashion::{FashionMnist, Picture};
+pub use files::{load_idx, load_npy, load_npz, save_npy, save_npz};
+pub use image::{Image, ImageFolder};
 pub use loader::{Batches, DataLoader, Position};
 pub use progress::{Bar, Meter, Progress};
 pub use random::Stream;
+pub use sampler::{BatchSampler, Batching, Distributed, Sampler, Sequential, Shuffled, Weighted};
+pub use sets::{Concat, Map, Row, Subset, TensorDataset, random_split};
 pub use sums::Sums;
 pub use text::{Corpus, Windows};
 
 use rtx_core::Result;
+use std::sync::Arc;
 
 /// Things that can be counted and fetched by number.
 pub trait Dataset: Send + Sync {
@@ -27,18 +40,41 @@ pub trait Dataset: Send + Sync {
     /// # Errors
     /// When `i` is out of range or the item cannot be read.
     fn get(&self, i: usize) -> Result<Self::Item>;
+    /// Number `i` with what is random about it (a crop, a flip), drawn from `stream`. A loader calls this, with a
+    /// stream for each item that depends on (seed, pass, `i`) and on nothing else: threads change nothing.
+    ///
+    /// # Errors
+    /// When `i` is out of range or the item cannot be read.
+    fn draw(&self, i: usize, stream: &mut Stream) -> Result<Self::Item> {
+        let _ = stream; // most items have nothing random
+        self.get(i)
+    }
     /// Are there none?
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Lets every item go through `f` as it is fetched; `f` may draw from the item's stream.
+    fn map<T, F>(self, f: F) -> Map<Self, F>
+    where
+        Self: Sized,
+        F: Fn(Self::Item, &mut Stream) -> Result<T> + Send + Sync,
+    {
+        Map { set: self, f }
+    }
 }
 
-impl<D: Dataset + ?Sized> Dataset for Box<D> {
-    type Item = D::Item;
-    fn len(&self) -> usize {
-        (**self).len()
+macro_rules! pointers { ($($P:ident)*) => { $(
+    impl<D: Dataset + ?Sized> Dataset for $P<D> {
+        type Item = D::Item;
+        fn len(&self) -> usize {
+            (**self).len()
+        }
+        fn get(&self, i: usize) -> Result<D::Item> {
+            (**self).get(i)
+        }
+        fn draw(&self, i: usize, stream: &mut Stream) -> Result<D::Item> {
+            (**self).draw(i, stream)
+        }
     }
-    fn get(&self, i: usize) -> Result<D::Item> {
-        (**self).get(i)
-    }
-}
+)* } }
+pointers!(Box Arc);
