@@ -162,8 +162,19 @@ fn training_step(layers: usize, clip: Option<f64>) -> (Case, usize) {
     let number = |x: f64| Arg::Scalar(Scalar::Float(x));
     for ((&p, g), [m1, m2]) in params.iter().zip(grads).zip(states) {
         let b = &mut m.case.b();
-        let args =
-            [v(p), v(g), v(m1), v(m2), v(step), number(1e-3), number(0.9), number(0.95), number(1e-8), number(0.1)];
+        let args = [
+            v(p),
+            v(g),
+            v(m1),
+            v(m2),
+            Arg::None,
+            v(step),
+            number(1e-3),
+            number(0.9),
+            number(0.95),
+            number(1e-8),
+            number(0.1),
+        ];
         let outs = rtx_ops::call(b, "adam_step", &args, &[]).unwrap_or_else(|e| panic!("{e}"));
         outs.iter().for_each(|&o| m.case.want(o));
     }

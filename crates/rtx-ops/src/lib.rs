@@ -6,6 +6,7 @@
 
 mod args;
 mod call;
+mod formula;
 mod precision;
 
 pub mod activation;

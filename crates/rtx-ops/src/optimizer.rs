@@ -1,225 +1,165 @@
 //! Optimizer steps: one node a parameter, with numbers that are read at run time.
-use crate::args::Args;
+//!
+//! All of them take `param, grad`, what is kept of the parameter, `step` (from 1, on the device), numbers, and flags;
+//! they return the parameter and what is kept, in that order. What one number makes of others is computed in f64, and
+//! rounded to the parameter's compute precision where it meets elements.
+use crate::formula::{Formula, Var, emit};
 use crate::precision::widen;
-use rtx_core::{DType, Kind, Result};
-use rtx_ir::{
-    Arg, Attr, Batch, Body, Bound, Builder, Grad, Jvp, Op, OpDef, Outs, Sample, Saves, Type, Types, ValueId, rules,
-};
-use smallvec::{SmallVec, smallvec};
+use rtx_core::{DType, Kind, Result, Scalar};
+use rtx_ir::{Arg, Attr, Attrs, Batch, Bound, Builder, Grad, Jvp, Op, OpDef, Outs, Saves, Type, Types, ValueId, rules};
+use smallvec::SmallVec;
+
+mod adam;
+mod adaptive;
+mod descent;
 
 /// The family.
-pub const ALL: &[&OpDef] = &[&ADAM_STEP, &SGD_STEP];
+pub const ALL: &[&OpDef] = &[
+    &adam::ADAM_STEP,
+    &adam::ADAMAX_STEP,
+    &adam::NADAM_STEP,
+    &adam::RADAM_STEP,
+    &adaptive::ADADELTA_STEP,
+    &adaptive::ADAFACTOR_STEP,
+    &adaptive::ADAGRAD_STEP,
+    &adaptive::RMSPROP_STEP,
+    &descent::ASGD_STEP,
+    &descent::MUON_STEP,
+    &descent::RPROP_STEP,
+    &descent::SGD_STEP,
+];
 
-const STEP: OpDef =
-    OpDef { grad: Grad::None, jvp: Jvp::None, saves: Saves::NONE, batch: Batch::Refused, ..OpDef::DEFAULT };
-
-/// A number operand: a rank-0 tensor, or a number that becomes a run-time f64.
-fn number(b: &mut Builder<'_>, def: &OpDef, args: &Bound, i: usize) -> Result<ValueId> {
-    let v = rtx_ir::record::tensor_or_number(b, def, args, i, DType::F64)?;
-    if b.rank(v) != 0 {
-        let name = rules::parameter_names(def.sig).get(i).copied().unwrap_or("?");
-        return Err(rules::refuse(def.name(), Kind::Shape, format_args!("{name} is one number, got {}", b.ty(v))));
-    }
-    Ok(v)
-}
-/// A rank-0 operand as f64.
-fn as_f64(b: &mut Builder<'_>, v: ValueId) -> Result<ValueId> {
-    b.cast(v, DType::F64)
-}
-
-/// The state tensors have the parameter's shape.
-fn check_state(op: &Op, state: &[&Type]) -> Result<()> {
-    if state.iter().all(|t| t.shape == state[0].shape && t.dtype.is_float()) {
-        return Ok(());
-    }
-    Err(rules::refuse(
-        op.name(),
-        Kind::Shape,
-        format_args!("parameter, gradient and state differ: {}", rules::show(state)),
-    ))
-}
-
-/// One step of Adam or AdamW. Attribute: decoupled.
-pub static ADAM_STEP: OpDef = OpDef {
-    sig: "adam_step(Tensor param, Tensor grad, Tensor exp_avg, Tensor exp_avg_sq, Tensor step, Scalar lr, Scalar beta1, \
-          Scalar beta2, Scalar eps, Scalar weight_decay, bool decoupled=True) -> (Tensor, Tensor, Tensor)",
-    doc: "m' = m + (1 - β1)(g - m), v' = β2 v + (1 - β2) g², p' = p - lr/(1 - β1^t) · m' / (√v' / √(1 - β2^t) + ε), \
-          where decoupled decay first scales p by 1 - lr · wd, and the other adds wd · p to g. step is t, from 1, on the \
-          device; its powers are taken in f64. In PyTorch's order of operations. Kingma and Ba, arXiv:1412.6980; \
-          Loshchilov and Hutter, arXiv:1711.05101.",
-    runtime: &["lr", "beta1", "beta2", "eps", "weight_decay"],
-    record: |b, def, args| {
-        let tensors = Args::new(def, args);
-        let mut inputs: SmallVec<[ValueId; 10]> = SmallVec::new();
-        for i in 0..4 {
-            inputs.push(tensors.tensor(i)?);
-        }
-        for i in 4..10 {
-            inputs.push(number(b, def, args, i)?);
-        }
-        let decoupled = *args.get(10) == Arg::None || tensors.flag(10)?;
-        b.composite(def, smallvec![Attr::Bool(decoupled)], &inputs)
-    },
-    infer: |op, inputs| {
-        rules::check_arity(op, inputs, 10)?;
-        check_state(op, &inputs[..4])?;
-        Ok(smallvec![inputs[0].clone(), inputs[2].clone(), inputs[3].clone()])
-    },
-    body: Body::Composite(adam_body),
-    cost: 20,
-    samples: &[
-        Sample::of(
-            "f32[5] in -1..1, f32[5] in -1..1, f32[5] in -1..1, f32[5] in 0..1, i64[] = 3, 0.001, 0.9, 0.999, 1e-8, 0.1",
-            64,
-        ),
-        Sample::of(
-            "f32[5] in -1..1, f32[5] in -1..1, f32[5] in -1..1, f32[5] in 0..1, i64[] = 1, 0.001, 0.9, 0.95, 1e-8, 0.1, false",
-            64,
-        ),
-    ],
-    ..STEP
+const STEP: OpDef = OpDef {
+    grad: Grad::None,
+    jvp: Jvp::None,
+    saves: Saves::NONE,
+    batch: Batch::Refused,
+    record: record_step,
+    ..OpDef::DEFAULT
 };
 
-fn adam_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<Outs> {
-    let types = [v[0], v[2], v[3]].map(|x| b.dtype(x));
-    let (mut p, m, second) = (widen(b, v[0])?, widen(b, v[2])?, widen(b, v[3])?);
-    let compute = b.dtype(p);
-    let mut g = b.cast(v[1], compute)?;
-    let numbers = AdamNumbers::of(b, &v[4..], compute)?;
-    if attrs[0].bool() {
-        p = b.mul(p, numbers.keep)?;
-    } else {
-        let decay = b.mul(p, numbers.weight_decay)?;
-        g = b.add(g, decay)?;
+/// Tensors are operands in the order of the signature, numbers are f64 operands, all else is an attribute. What is
+/// kept of a parameter may be left out.
+fn record_step(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> Result<Outs> {
+    let mut inputs: SmallVec<[ValueId; 16]> = SmallVec::new();
+    let mut attrs = Attrs::new();
+    for (i, arg) in args.0.iter().enumerate() {
+        match arg {
+            Arg::Value(v) => inputs.push(*v),
+            Arg::Bool(flag) | Arg::Scalar(Scalar::Bool(flag)) => attrs.push(Attr::Bool(*flag)),
+            Arg::Scalar(number) if i > 1 => inputs.push(b.param(DType::F64, *number)?),
+            Arg::Str(word) => attrs.push(Attr::Str(word)),
+            Arg::Ints(list) => attrs.push(Attr::Ints(list.clone())),
+            Arg::None if i > 1 => {}
+            _ => {
+                let name = rules::parameter_names(def.sig).get(i).copied().unwrap_or("?");
+                let what = format_args!("argument `{name}` is no tensor and no number");
+                return Err(rules::refuse(def.name(), Kind::Argument, what));
+            }
+        }
     }
-    let (m, second) = (b.cast(m, compute)?, b.cast(second, compute)?);
-    let way = b.sub(g, m)?;
-    let way = b.mul(way, numbers.rest1)?;
-    let m = b.add(m, way)?;
-    let kept = b.mul(second, numbers.beta2)?;
-    let part = b.mul(g, numbers.rest2)?;
-    let part = b.mul(part, g)?;
-    let second = b.add(kept, part)?;
-    let root = b.sqrt(second)?;
-    let root = b.div(root, numbers.root_correction2)?;
-    let below = b.add(root, numbers.eps)?;
-    let above = b.mul(m, numbers.step_size)?;
-    let move_by = b.div(above, below)?;
-    let p = b.sub(p, move_by)?;
-    Ok(smallvec![b.cast(p, types[0])?, b.cast(m, types[1])?, b.cast(second, types[2])?])
+    b.composite(def, attrs, &inputs)
 }
 
-/// What all elements share: computed in f64, rounded to the compute precision.
-struct AdamNumbers {
-    /// `1 - lr · weight_decay`
-    keep: ValueId,
-    weight_decay: ValueId,
-    /// `1 - beta1`
-    rest1: ValueId,
-    beta2: ValueId,
-    /// `1 - beta2`
-    rest2: ValueId,
-    /// `lr / (1 - beta1^t)`
-    step_size: ValueId,
-    /// `√(1 - beta2^t)`
-    root_correction2: ValueId,
-    eps: ValueId,
+/// Parameter, gradient and state have one shape; the last `single` entries of the state are single numbers. Step and
+/// `numbers` numbers follow.
+fn infer_step(op: &Op, inputs: &[&Type], numbers: usize, single: usize) -> Result<Types> {
+    let tensors = check_numbers(op, inputs, numbers)?;
+    let (like, numbers) = tensors.split_at(tensors.len().saturating_sub(single).max(2));
+    if like.iter().any(|t| t.shape != like[0].shape || !t.dtype.is_float())
+        || numbers.iter().any(|t| t.rank() != 0 || !t.dtype.is_float())
+    {
+        let what = format_args!("parameter, gradient and state differ: {}", rules::show(tensors));
+        return Err(rules::refuse(op.name(), Kind::Shape, what));
+    }
+    Ok(replaced(tensors))
 }
-impl AdamNumbers {
-    /// From step, lr, beta1, beta2, eps, weight_decay.
-    fn of(b: &mut Builder<'_>, v: &[ValueId], compute: DType) -> Result<Self> {
-        let [step, lr, beta1, beta2, eps, weight_decay] = [v[0], v[1], v[2], v[3], v[4], v[5]].map(|x| as_f64(b, x));
-        let (step, lr, beta1, beta2, eps, weight_decay) = (step?, lr?, beta1?, beta2?, eps?, weight_decay?);
-        let decay = b.mul(lr, weight_decay)?;
-        let keep = b.sub(1.0, decay)?;
-        let (rest1, rest2) = (b.sub(1.0, beta1)?, b.sub(1.0, beta2)?);
-        let correction1 = bias_correction(b, beta1, step)?;
-        let correction2 = bias_correction(b, beta2, step)?;
-        let step_size = b.div(lr, correction1)?;
-        let root_correction2 = b.sqrt(correction2)?;
-        let mut round = |x| b.cast(x, compute);
-        Ok(Self {
-            keep: round(keep)?,
-            weight_decay: round(weight_decay)?,
-            rest1: round(rest1)?,
-            beta2: round(beta2)?,
-            rest2: round(rest2)?,
-            step_size: round(step_size)?,
-            root_correction2: round(root_correction2)?,
-            eps: round(eps)?,
-        })
+
+/// The types that a step returns: the parameter's and the state's.
+fn replaced(tensors: &[&Type]) -> Types {
+    std::iter::once(tensors[0]).chain(tensors[2..].iter().copied()).cloned().collect()
+}
+
+/// What stands before step and numbers, which are single.
+fn check_numbers<'a, 'b>(op: &Op, inputs: &'a [&'b Type], numbers: usize) -> Result<&'a [&'b Type]> {
+    let Some(count) = inputs.len().checked_sub(numbers + 1).filter(|n| *n >= 2) else {
+        let what = format_args!("takes {} operands or more, got {}", numbers + 3, inputs.len());
+        return Err(rules::refuse(op.name(), Kind::Argument, what));
+    };
+    let (tensors, numbers) = inputs.split_at(count);
+    match numbers.iter().find(|t| t.rank() != 0) {
+        None => Ok(tensors),
+        Some(t) => {
+            let what = format_args!("step and settings are one number each, got {t}");
+            Err(rules::refuse(op.name(), Kind::Shape, what))
+        }
     }
 }
-/// `1 - beta^step`.
-fn bias_correction(b: &mut Builder<'_>, beta: ValueId, step: ValueId) -> Result<ValueId> {
-    let power = b.pow(beta, step)?;
-    b.sub(1.0, power)
+
+/// The operands of a step, read for its formula.
+struct Step<'a> {
+    operands: &'a [ValueId],
+    /// In which precision elements are computed.
+    compute: DType,
+    p: Var,
+    g: Var,
+    /// What is kept: elements in compute precision, single numbers in f64.
+    state: SmallVec<[Var; 4]>,
+    /// The number of the step, f64.
+    t: Var,
 }
 
-/// One step of stochastic gradient descent with momentum. Attribute: nesterov.
-pub static SGD_STEP: OpDef = OpDef {
-    sig: "sgd_step(Tensor param, Tensor grad, Tensor? momentum_buffer, Tensor step, Scalar lr, Scalar momentum, \
-          Scalar dampening, Scalar weight_decay, bool nesterov=False) -> (Tensor, Tensor)",
-    doc: "g' = g + wd · p, buf' = μ buf + (1 - dampening) g' (g' itself where step is 1), p' = p - lr · buf', with nesterov \
-          p - lr (g' + μ buf'), without a buffer p - lr · g'. In PyTorch's order of operations. Sutskever et al. (2013).",
-    runtime: &["lr", "momentum", "dampening", "weight_decay"],
-    record: |b, def, args| {
-        let tensors = Args::new(def, args);
-        let buffer = tensors.optional_tensor(2)?;
-        let mut inputs: SmallVec<[ValueId; 8]> = smallvec![tensors.tensor(0)?, tensors.tensor(1)?];
-        for i in 3..8 {
-            inputs.push(number(b, def, args, i)?);
+impl<'a> Step<'a> {
+    /// Reads the operands of a step with `N` numbers, which come in f64; where `maximize` is set the gradient is
+    /// negated.
+    fn read<const N: usize>(
+        b: &mut Builder<'_>,
+        operands: &'a [ValueId],
+        maximize: &Attr,
+        single: usize,
+    ) -> Result<(Self, [Var; N])> {
+        let count = operands.len() - N - 1;
+        let p = widen(b, operands[0])?;
+        let compute = b.dtype(p);
+        let mut g = b.cast(operands[1], compute)?;
+        if maximize.bool() {
+            g = b.neg(g)?;
         }
-        inputs.extend(buffer);
-        b.composite(def, smallvec![Attr::Bool(tensors.flag(8)?)], &inputs)
-    },
-    infer: |op, inputs| {
-        if inputs.len() < 7 {
-            return Err(rules::refuse(op.name(), Kind::Argument, "takes 7 operands or 8"));
+        let like = count - single.min(count - 2);
+        let state = (2..count)
+            .map(|i| Ok(Var(b.cast(operands[i], if i < like { compute } else { DType::F64 })?)))
+            .collect::<Result<_>>()?;
+        let t = Var(b.cast(operands[count], DType::F64)?);
+        let mut numbers = [t; N];
+        for (number, &operand) in numbers.iter_mut().zip(&operands[count + 1..]) {
+            *number = Var(b.cast(operand, DType::F64)?);
         }
-        let state: SmallVec<[&Type; 3]> = inputs[..2].iter().chain(inputs.get(7)).copied().collect();
-        check_state(op, &state)?;
-        Ok(std::iter::once(inputs[0].clone()).chain(inputs.get(7).map(|t| (*t).clone())).collect::<Types>())
-    },
-    body: Body::Composite(sgd_body),
-    cost: 8,
-    samples: &[
-        Sample::of("f32[5] in -1..1, f32[5] in -1..1, f32[5] in -1..1, i64[] = 3, 0.1, 0.9, 0.0, 0.01, true", 64),
-        Sample::of("f32[5] in -1..1, f32[5] in -1..1, none, i64[] = 1, 0.1, 0.0, 0.0, 0.01", 64),
-    ],
-    ..STEP
-};
+        Ok((Self { operands, compute, p: Var(p), g: Var(g), state, t }, numbers))
+    }
+    /// A number in compute precision.
+    fn round(&self, b: &mut Builder<'_>, number: impl Into<Formula>) -> Result<Var> {
+        let number = emit(b, number)?;
+        Ok(Var(b.cast(number.0, self.compute)?))
+    }
+    /// The new parameter and state, each in the dtype of the old one.
+    fn finish(&self, b: &mut Builder<'_>, new: &[Var]) -> Result<Outs> {
+        let old = std::iter::once(self.operands[0]).chain(self.operands[2..].iter().copied());
+        old.zip(new).map(|(old, new)| b.cast(new.0, b.dtype(old))).collect()
+    }
+    /// Weight decay: `p · (1 - lr · wd)` where it is decoupled, else `wd · p` more in the gradient.
+    fn decay(&mut self, b: &mut Builder<'_>, lr: Var, weight_decay: Var, decoupled: bool) -> Result<()> {
+        if decoupled {
+            let keep = self.round(b, 1.0 - lr * weight_decay)?;
+            self.p = emit(b, self.p * keep)?;
+        } else {
+            let weight_decay = self.round(b, weight_decay)?;
+            self.g = emit(b, self.g + self.p * weight_decay)?;
+        }
+        Ok(())
+    }
+}
 
-fn sgd_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<Outs> {
-    let dtype = b.dtype(v[0]);
-    let p = widen(b, v[0])?;
-    let compute = b.dtype(p);
-    let g = b.cast(v[1], compute)?;
-    let first = b.eq(v[2], 1.0)?;
-    let dampening = as_f64(b, v[5])?;
-    let rest = b.sub(1.0, dampening)?;
-    let [lr, momentum, weight_decay, rest] = [v[3], v[4], v[6], rest].map(|x| b.cast(x, compute));
-    let (lr, momentum, weight_decay, rest) = (lr?, momentum?, weight_decay?, rest?);
-    let decay = b.mul(p, weight_decay)?;
-    let g = b.add(g, decay)?;
-    let Some(&old) = v.get(7) else {
-        let move_by = b.mul(g, lr)?;
-        let p = b.sub(p, move_by)?;
-        return Ok(smallvec![b.cast(p, dtype)?]);
-    };
-    let old_dtype = b.dtype(old);
-    let buffer = b.cast(old, compute)?;
-    let kept = b.mul(buffer, momentum)?;
-    let part = b.mul(g, rest)?;
-    let sum = b.add(kept, part)?;
-    let buffer = b.select(first, g, sum)?;
-    let direction = if attrs[0].bool() {
-        let ahead = b.mul(buffer, momentum)?;
-        b.add(g, ahead)?
-    } else {
-        buffer
-    };
-    let move_by = b.mul(direction, lr)?;
-    let p = b.sub(p, move_by)?;
-    Ok(smallvec![b.cast(p, dtype)?, b.cast(buffer, old_dtype)?])
+/// One of a step's flags.
+fn flag(attrs: &[Attr], i: usize) -> Attr {
+    attrs.get(i).cloned().unwrap_or(Attr::Bool(false))
 }

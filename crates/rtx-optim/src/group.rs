@@ -1,28 +1,65 @@
 //! Parameters that share settings, and the state that belongs to each.
 use rtx_nn::Param;
 
-/// Parameters with settings of their own: `Group::new(biases).weight_decay(0.0)`.
+/// Parameters with settings of their own; what is not set is the optimizer's.
+///
+/// ```
+/// use rtx_nn::{Linear, Module};
+/// use rtx_optim::{AdamW, Group};
+/// let net = Linear::new(3, 2);
+/// let (biases, weights): (Vec<_>, Vec<_>) = net.named_parameters().into_iter().partition(|(name, _)| name == "bias");
+/// let of = |named: Vec<(String, rtx_nn::Param)>| named.into_iter().map(|(_, p)| p);
+/// let opt = AdamW::groups([Group::new(of(weights)), Group::new(of(biases)).weight_decay(0.0)], 1e-3);
+/// ```
 #[derive(Debug)]
 pub struct Group {
     pub(crate) params: Vec<Param>,
-    pub(crate) lr: Option<f64>,
-    pub(crate) weight_decay: Option<f64>,
+    /// Settings by their names in the steps' signatures.
+    pub(crate) own: Vec<(&'static str, f64)>,
 }
 
 impl Group {
     /// These parameters.
     pub fn new(params: impl IntoIterator<Item = Param>) -> Self {
-        Self { params: params.into_iter().collect(), lr: None, weight_decay: None }
+        Self { params: params.into_iter().collect(), own: Vec::new() }
     }
     /// A learning rate of its own, which `set_lr` does not change.
     #[must_use]
     pub fn lr(self, lr: f64) -> Self {
-        Self { lr: Some(lr), ..self }
+        self.with("lr", lr)
     }
     /// A weight decay of its own.
     #[must_use]
     pub fn weight_decay(self, weight_decay: f64) -> Self {
-        Self { weight_decay: Some(weight_decay), ..self }
+        self.with("weight_decay", weight_decay)
+    }
+    /// A momentum of its own.
+    #[must_use]
+    pub fn momentum(self, momentum: f64) -> Self {
+        self.with("momentum", momentum)
+    }
+    /// Moving means of its own, for Adam and its relatives.
+    #[must_use]
+    pub fn betas(self, beta1: f64, beta2: f64) -> Self {
+        self.with("beta1", beta1).with("beta2", beta2)
+    }
+    /// An eps of its own.
+    #[must_use]
+    pub fn eps(self, eps: f64) -> Self {
+        self.with("eps", eps)
+    }
+    /// Any other setting that is a number, by the name that PyTorch gives it (`rho`, `alpha`, `lr_decay` …).
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: f64) -> Self {
+        self.set(name, value);
+        self
+    }
+    pub(crate) fn set(&mut self, name: &'static str, value: f64) {
+        self.own.retain(|(n, _)| *n != name);
+        self.own.push((name, value));
+    }
+    pub(crate) fn own(&self, name: &str) -> Option<f64> {
+        self.own.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
     }
 }
 /// A list of parameters is one group.

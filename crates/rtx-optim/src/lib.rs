@@ -1,21 +1,40 @@
 //! Optimizers with parameter groups. State lives on the device, a step is one plan; schedules are functions.
 
-mod adam;
+mod algorithms;
+mod average;
+mod core;
 mod group;
 mod numbers;
-mod schedule;
-mod sgd;
+pub mod schedule;
 mod state;
 
-pub use adam::{Adam, AdamW};
+pub use algorithms::{
+    ASGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, Muon, NAdam, RAdam, RMSprop, Rprop, SGD,
+};
+pub use average::Average;
 pub use group::Group;
-pub use schedule::Cosine;
-pub use sgd::Sgd as SGD;
+pub use schedule::{Cosine, Schedule};
 
 use rtx_core::Result;
 use rtx_nn::StateDict;
 
 /// What every optimizer does.
+///
+/// ```
+/// use rtx_optim::{Optimizer, SGD};
+/// # use rtx_nn::Param;
+/// # fn main() -> rtx_core::Result<()> {
+/// let w = Param::new(rtx_tensor::tensor!([1.0, -2.0]));
+/// let mut opt = SGD::new(vec![w.tie()], 0.1);
+/// for _ in 0..50 {
+///     let loss = (&w * &w).sum(..);
+///     opt.zero_grad();
+///     loss.backward();
+///     opt.step()?;
+/// }
+/// assert!(w.to_vec::<f32>()?.iter().all(|x| x.abs() < 1e-4));
+/// # Ok(()) }
+/// ```
 pub trait Optimizer {
     /// Updates the parameters that have a gradient and closes the region: everything recorded so far runs as one plan.
     ///
@@ -26,6 +45,16 @@ pub trait Optimizer {
     fn zero_grad(&mut self);
     /// Sets the learning rate of all groups that have none of their own. A number: nothing recompiles.
     fn set_lr(&mut self, lr: f64);
+    /// The learning rate of all groups that have none of their own.
+    fn lr(&self) -> f64;
+    /// Gives one group a learning rate of its own.
+    ///
+    /// # Panics
+    /// When there is no such group.
+    fn set_group_lr(&mut self, group: usize, lr: f64);
+    /// Sets what [`schedule::Cyclic`] and [`schedule::OneCycle`] move beside the learning rate: the momentum, or the
+    /// first of the betas. Optimizers that have neither leave it.
+    fn set_momentum(&mut self, momentum: f64);
     /// Moments and step counts by name, as PyTorch calls them: `exp_avg.3` belongs to the fourth parameter.
     fn state_dict(&self) -> StateDict;
     /// Takes the values of `from`.

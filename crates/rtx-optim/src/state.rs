@@ -1,15 +1,57 @@
 //! What an optimizer remembers of each parameter: moments and a step count, all on the device (contract A7).
 use crate::Group;
-use rtx_core::{Error, Kind, Result};
+use rtx_core::{DType, Error, Kind, Result};
 use rtx_nn::{Param, StateDict};
 use rtx_tensor::{Tensor, from_bytes, from_slice, no_grad};
+
+/// One thing kept of a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Moment {
+    /// PyTorch's name.
+    pub name: &'static str,
+    /// The parameter's shape where it is left out.
+    pub shape: Option<Vec<usize>>,
+    /// What it holds before the first step.
+    pub first: f64,
+    /// A number of the whole parameter, f64 whatever the parameter is.
+    pub is_number: bool,
+}
+impl Moment {
+    pub fn zeros(name: &'static str) -> Option<Self> {
+        Self::filled(name, 0.0)
+    }
+    pub fn filled(name: &'static str, first: f64) -> Option<Self> {
+        Some(Self { name, shape: None, first, is_number: false })
+    }
+    pub fn shaped(name: &'static str, shape: Vec<usize>) -> Option<Self> {
+        Some(Self { name, shape: Some(shape), first: 0.0, is_number: false })
+    }
+    pub fn number(name: &'static str, first: f64) -> Option<Self> {
+        Some(Self { name, shape: Some(Vec::new()), first, is_number: true })
+    }
+    fn dtype(&self, param: &Param) -> DType {
+        if self.is_number { DType::F64 } else { param.dtype() }
+    }
+    fn shape(&self, param: &Param) -> Vec<usize> {
+        self.shape.clone().unwrap_or_else(|| param.shape())
+    }
+    /// Made on the host and ready at once: the first step is then the same plan as all later ones.
+    fn make(&self, param: &Param) -> Result<Tensor> {
+        let (dtype, shape) = (self.dtype(param), self.shape(param));
+        let count: usize = shape.iter().product();
+        if self.first == 0.0 {
+            return from_bytes(dtype, shape, &vec![0; count * dtype.size()]);
+        }
+        let bits = rtx_core::Scalar::Float(self.first).to_bits(dtype);
+        let bits = bits.ok_or_else(|| Error::new(Kind::Unsupported, format!("{} of {dtype}", self.name)))?;
+        from_bytes(dtype, shape, &bits.to_le_bytes()[..dtype.size()].repeat(count))
+    }
+}
 
 /// State of all parameters of an optimizer, by their position over all groups.
 #[derive(Debug)]
 pub(crate) struct State {
     optimizer: &'static str,
-    /// PyTorch's names of the moments.
-    moments: &'static [&'static str],
     /// `None` until the parameter has had a gradient.
     slots: Vec<Option<Slot>>,
     /// Step counts, `i64 []`. Parameters that always step together share one.
@@ -18,8 +60,15 @@ pub(crate) struct State {
 
 #[derive(Debug)]
 struct Slot {
-    moments: Vec<Tensor>,
+    names: Vec<&'static str>,
+    /// In the order of the step's signature; `None` for what is not kept.
+    moments: Vec<Option<Tensor>>,
     clock: usize,
+}
+impl Slot {
+    fn named(&self) -> impl Iterator<Item = (&'static str, &Tensor)> {
+        self.names.iter().copied().zip(self.moments.iter().flatten())
+    }
 }
 
 /// What one parameter's update reads and replaces.
@@ -28,25 +77,33 @@ pub(crate) struct Update<'a> {
     pub group: usize,
     pub param: &'a Param,
     pub grad: Tensor,
-    pub moments: &'a [Tensor],
+    pub moments: &'a [Option<Tensor>],
     /// The number of this step, from 1.
     pub step: &'a Tensor,
 }
 
+/// All parameters with the position of their group.
+fn params(groups: &[Group]) -> impl Iterator<Item = (usize, &Param)> {
+    groups.iter().enumerate().flat_map(|(i, g)| g.params.iter().map(move |p| (i, p)))
+}
+
 impl State {
-    pub fn new(optimizer: &'static str, moments: &'static [&'static str], groups: &[Group]) -> Self {
-        let count = groups.iter().map(|g| g.params.len()).sum();
-        Self { optimizer, moments, slots: (0..count).map(|_| None).collect(), clocks: Vec::new() }
+    pub fn new(optimizer: &'static str, count: usize) -> Self {
+        Self { optimizer, slots: (0..count).map(|_| None).collect(), clocks: Vec::new() }
     }
 
     /// Counts the step and calls `update` for each parameter that has a gradient. Nothing of it is on the tape.
-    pub fn step(&mut self, groups: &[Group], mut update: impl FnMut(Update<'_>) -> Result<()>) -> Result<()> {
+    pub fn step(
+        &mut self,
+        groups: &[Group],
+        moments: impl Fn(usize, &[usize]) -> Vec<Option<Moment>>,
+        mut update: impl FnMut(Update<'_>) -> Result<()>,
+    ) -> Result<()> {
         no_grad(|| {
-            let params = || groups.iter().enumerate().flat_map(|(i, g)| g.params.iter().map(move |p| (i, p)));
-            let grads: Vec<Option<Tensor>> = params().map(|(_, p)| p.grad()).collect();
-            self.give_birth(&params().map(|(_, p)| p).collect::<Vec<_>>(), &grads)?;
+            let grads: Vec<Option<Tensor>> = params(groups).map(|(_, p)| p.grad()).collect();
+            self.give_birth(groups, &grads, moments)?;
             self.tick(&grads);
-            for (((group, param), grad), slot) in params().zip(grads).zip(&self.slots) {
+            for (((group, param), grad), slot) in params(groups).zip(grads).zip(&self.slots) {
                 let (Some(grad), Some(slot)) = (grad, slot) else { continue };
                 let step = &self.clocks[slot.clock];
                 update(Update { group, param, grad, moments: &slot.moments, step })?;
@@ -56,12 +113,20 @@ impl State {
     }
 
     /// Gives parameters that have their first gradient a state.
-    fn give_birth(&mut self, params: &[&Param], grads: &[Option<Tensor>]) -> Result<()> {
+    fn give_birth(
+        &mut self,
+        groups: &[Group],
+        grads: &[Option<Tensor>],
+        moments: impl Fn(usize, &[usize]) -> Vec<Option<Moment>>,
+    ) -> Result<()> {
         let first = self.clocks.len();
         let born = |slot: &Option<Slot>, grad: &Option<Tensor>| slot.is_none() && grad.is_some();
-        for ((slot, param), _) in self.slots.iter_mut().zip(params).zip(grads).filter(|((s, _), g)| born(s, g)) {
-            let moments = self.moments.iter().map(|_| zeros_like(param)).collect::<Result<_>>()?;
-            *slot = Some(Slot { moments, clock: first });
+        let all = self.slots.iter_mut().zip(params(groups)).zip(grads);
+        for ((slot, (group, param)), _) in all.filter(|((s, _), g)| born(s, g)) {
+            let kept = moments(group, &param.shape());
+            let names = kept.iter().flatten().map(|m| m.name).collect();
+            let moments = kept.iter().map(|m| m.as_ref().map(|m| m.make(param)).transpose());
+            *slot = Some(Slot { names, moments: moments.collect::<Result<_>>()?, clock: first });
         }
         if self.slots.iter().flatten().any(|slot| slot.clock == first) {
             self.clocks.push(count(0));
@@ -92,62 +157,56 @@ impl State {
         let mut all = StateDict::new();
         for (i, slot) in self.slots.iter().enumerate() {
             let Some(slot) = slot else { continue };
-            let named = self.moments.iter().zip(&slot.moments);
-            all.extend(named.map(|(name, tensor)| (format!("{name}.{i}"), tensor.alias())));
+            all.extend(slot.named().map(|(name, tensor)| (format!("{name}.{i}"), tensor.alias())));
             all.insert(format!("step.{i}"), self.clocks[slot.clock].alias());
         }
         all
     }
 
-    pub fn load_state_dict(&mut self, groups: &[Group], from: &StateDict) -> Result<()> {
-        let params: Vec<&Param> = groups.iter().flat_map(|g| &g.params).collect();
-        let mut loaded = Self::new(self.optimizer, self.moments, groups);
+    /// The state that `from` describes.
+    pub fn loaded(
+        &self,
+        groups: &[Group],
+        moments: impl Fn(usize, &[usize]) -> Vec<Option<Moment>>,
+        from: &StateDict,
+    ) -> Result<Self> {
+        let mut loaded = Self::new(self.optimizer, self.slots.len());
         let mut counts: Vec<i64> = Vec::new();
-        let mut taken = 0;
-        for (i, param) in params.iter().enumerate() {
+        let mut known = Vec::new();
+        for (i, (group, param)) in params(groups).enumerate() {
             let Some(step) = from.get(&format!("step.{i}")) else { continue };
-            let steps: i64 = step.item()?;
+            let steps: i64 = step.to(DType::I64).item()?;
             let clock = counts.iter().position(|&c| c == steps).unwrap_or_else(|| {
                 counts.push(steps);
                 counts.len() - 1
             });
-            let moments = self.moments.iter().map(|name| self.moment(from, &format!("{name}.{i}"), param));
-            loaded.slots[i] = Some(Slot { moments: moments.collect::<Result<_>>()?, clock });
-            taken += 1 + self.moments.len();
+            let kept = moments(group, &param.shape());
+            let take = |m: &Moment| self.moment(from, &format!("{}.{i}", m.name), m, param);
+            let moments = kept.iter().map(|m| m.as_ref().map(take).transpose()).collect::<Result<_>>()?;
+            let names: Vec<_> = kept.iter().flatten().map(|m| m.name).collect();
+            known.extend(names.iter().chain(&["step"]).map(|name| format!("{name}.{i}")));
+            loaded.slots[i] = Some(Slot { names, moments, clock });
         }
-        if taken != from.len() {
-            let known = loaded.state_dict_names();
-            let name = from.keys().find(|name| !known.contains(*name)).cloned().unwrap_or_default();
+        if let Some(name) = from.keys().find(|name| !known.contains(name)) {
             return Err(self.differs(&format!("unexpected {name}")));
         }
         loaded.clocks = counts.into_iter().map(count).collect();
-        *self = loaded;
-        Ok(())
+        Ok(loaded)
     }
 
-    fn moment(&self, from: &StateDict, name: &str, param: &Param) -> Result<Tensor> {
+    fn moment(&self, from: &StateDict, name: &str, moment: &Moment, param: &Param) -> Result<Tensor> {
         let tensor = from.get(name).ok_or_else(|| self.differs(&format!("{name} is missing")))?;
-        if tensor.shape() != param.shape() {
-            let what = format!("{name}: parameter {:?}, file {:?}", param.shape(), tensor.shape());
+        let shape = moment.shape(param);
+        if tensor.shape() != shape {
+            let what = format!("{name}: parameter {shape:?}, file {:?}", tensor.shape());
             return Err(self.differs(&what));
         }
-        Ok(tensor.to(param.dtype()).clone())
-    }
-
-    fn state_dict_names(&self) -> Vec<String> {
-        let slots = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_some());
-        slots.flat_map(|(i, _)| self.moments.iter().chain(&["step"]).map(move |name| format!("{name}.{i}"))).collect()
+        Ok(tensor.to(moment.dtype(param)).clone())
     }
 
     fn differs(&self, what: &str) -> Error {
         Error::new(Kind::Format, format!("{}: state and parameters differ: {what}", self.optimizer))
     }
-}
-
-// State is made on the host and ready at once: the first step is then the same plan as all later ones.
-
-fn zeros_like(param: &Param) -> Result<Tensor> {
-    from_bytes(param.dtype(), param.shape(), &vec![0; param.numel() * param.dtype().size()])
 }
 
 fn count(steps: i64) -> Tensor {
