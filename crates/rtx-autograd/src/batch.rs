@@ -116,10 +116,16 @@ impl<'g> Batcher<'g> {
                 let values: SmallVec<[ValueId; 4]> = lanes.iter().map(|l| l.value).collect();
                 b.apply(op.clone(), &values)?.into_iter().map(Lane::shared).collect()
             }
-            &Op::Prim(Prim::Sort { axis, descending }) => {
+            Op::Prim(prim @ (Prim::Sort { .. } | Prim::Factor(_))) => {
                 let x = rules::Cx { b, size: self.size }.full(lanes[0])?;
-                let sorted = b.apply(Op::Prim(Prim::Sort { axis: axis + 1, descending }), &[x])?;
-                sorted.into_iter().map(Lane::batched).collect()
+                let prim = match *prim {
+                    Prim::Sort { axis, descending } => Prim::Sort { axis: axis + 1, descending },
+                    _ => prim.clone(),
+                };
+                b.apply(Op::Prim(prim), &[x])?.into_iter().map(Lane::batched).collect()
+            }
+            Op::Prim(Prim::Loop(_) | Prim::If { .. } | Prim::Collective { .. } | Prim::CustomCall { .. }) => {
+                return Err(refused(&node.op));
             }
             Op::Prim(prim) => {
                 smallvec![Lane::batched(rules::Cx { b, size: self.size }.prim(prim, &lanes)?)]

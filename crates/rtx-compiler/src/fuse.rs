@@ -202,7 +202,14 @@ impl Fuser<'_> {
             | Prim::Dot { .. }
             | Prim::Scan { .. }
             | Prim::LinearScan { .. }
-            | Prim::Sort { .. } => {}
+            | Prim::Sort { .. }
+            | Prim::Factor(_)
+            | Prim::TriangularSolve { .. }
+            | Prim::Loop(_)
+            | Prim::If { .. }
+            | Prim::Collective { .. }
+            | Prim::CustomCall { .. }
+            | Prim::Check(_) => {}
         }
     }
 

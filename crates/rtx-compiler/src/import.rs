@@ -4,7 +4,7 @@ use crate::simplify::{Origin, Simplifier};
 use crate::work::{Granted, Work};
 use rtx_core::{Error, Kind, Result};
 use rtx_hal::Target;
-use rtx_ir::{Body, Builder, Graph, NodeId, Op, Prim, Type, ValueId};
+use rtx_ir::{Body, Builder, Effects, Graph, NodeId, Op, Prim, Type, ValueId};
 use rtx_plan::{Claim, Claimed, Grouped, Request};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -80,9 +80,10 @@ pub(crate) fn import(request: &Request<'_>, claims: &[Arc<dyn Claim>]) -> Result
     Ok((work, counters))
 }
 
-/// Which nodes the wanted values need.
+/// Which nodes the wanted values need, and those that do something besides (contract R6).
 pub(crate) fn live_nodes(graph: &Graph, wanted: &[ValueId]) -> Vec<bool> {
-    let mut live = vec![false; graph.nodes().len()];
+    let acts = |op: &Op| op.def().is_some_and(|d| d.effects == Effects::Ordered);
+    let mut live: Vec<bool> = graph.nodes().iter().map(|n| acts(&n.op)).collect();
     wanted.iter().for_each(|&v| live[graph.value(v).node.index()] = true);
     for (id, node) in graph.iter().rev() {
         if live[id.index()] {
@@ -207,6 +208,18 @@ impl Importer<'_> {
                 canonical::rewrite(b, prim, operands)?
                     .ok_or_else(|| Error::new(Kind::Unsupported, format!("{name}: no kernel of {family} takes it")))
             }),
+            Op::Prim(
+                Prim::Factor(_)
+                | Prim::TriangularSolve { .. }
+                | Prim::Loop(_)
+                | Prim::If { .. }
+                | Prim::Collective { .. }
+                | Prim::CustomCall { .. }
+                | Prim::Check(_),
+            ) => {
+                let (name, family) = (node.op.name(), self.target.family);
+                Err(Error::new(Kind::Unsupported, format!("{name}: no kernel of {family} takes it")))
+            }
             Op::Prim(Prim::Param { .. }) | Op::Input | Op::Ghost => {
                 Err(Error::new(Kind::Internal, format!("compile: a body makes an {}", node.op.name())))
             }

@@ -375,6 +375,13 @@ impl UnitLowerer<'_> {
             | Prim::LinearScan { .. }
             | Prim::Sort { .. }
             | Prim::Dot { .. }
+            | Prim::Factor(_)
+            | Prim::TriangularSolve { .. }
+            | Prim::Loop(_)
+            | Prim::If { .. }
+            | Prim::Collective { .. }
+            | Prim::CustomCall { .. }
+            | Prim::Check(_)
             | Prim::Barrier => return Err(Error::new(Kind::Internal, "compile: a movement in a nest")),
         }))
     }

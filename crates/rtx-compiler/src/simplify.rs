@@ -3,7 +3,7 @@
 //! Every rewrite holds for NaN, infinities and both zeros (contract N6).
 use crate::pieces::{self, Pieces};
 use rtx_core::{Arith, DType, Dim, Function, Location};
-use rtx_ir::{Graph, NodeId, Op, Prim, Type, ValueId};
+use rtx_ir::{Effects, Graph, NodeId, Op, Prim, Type, ValueId};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -64,7 +64,8 @@ impl Simplifier {
             self.rewritten += 1;
             return (SmallVec::from_slice(&[found]), false);
         }
-        if matches!(op, Op::Prim(Prim::Barrier | Prim::Param { .. }) | Op::Input | Op::Ghost) {
+        let acts = op.def().is_none_or(|d| d.effects != Effects::None);
+        if acts || matches!(op, Op::Prim(Prim::Param { .. })) {
             let node = self.append(op, inputs, types.iter().cloned(), at);
             return (self.graph.node(node).outs().collect(), true);
         }

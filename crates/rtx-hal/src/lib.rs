@@ -83,10 +83,22 @@ pub struct ErrorSlot {
 pub struct DeviceError {
     /// Which launch of the plan was running.
     pub step: u32,
-    /// The index that was outside.
-    pub index: i64,
-    /// The size it had to be under.
-    pub bound: i64,
+    /// What was wrong.
+    pub fault: Fault,
+}
+
+/// What a kernel reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// An index outside its range.
+    Index {
+        /// The index.
+        index: i64,
+        /// The size it had to be under.
+        bound: i64,
+    },
+    /// A condition of the program that does not hold; the kernel's text ends with its sentence.
+    Check,
 }
 
 impl ErrorSlot {
@@ -103,11 +115,20 @@ impl ErrorSlot {
             self.bound.store(bound, Release);
         }
     }
+    /// Reports that a condition does not hold; the first report is kept.
+    pub fn report_check(&self) {
+        // No size is negative.
+        self.report(0, -1);
+    }
     /// Takes the report, if there is one, and clears the slot.
     pub fn take(&self) -> Option<DeviceError> {
         use std::sync::atomic::Ordering::*;
         let step = self.state.swap(0, AcqRel).checked_sub(1)?;
-        Some(DeviceError { step: step as u32, index: self.index.load(Acquire), bound: self.bound.load(Acquire) })
+        let (index, bound) = (self.index.load(Acquire), self.bound.load(Acquire));
+        Some(DeviceError {
+            step: step as u32,
+            fault: if bound < 0 { Fault::Check } else { Fault::Index { index, bound } },
+        })
     }
 }
 

@@ -195,6 +195,8 @@ pub enum Numerics {
 pub enum Effects {
     None,
     Barrier,
+    /// It does something besides its results: kept, once, and in its place among others (contract R6).
+    Ordered,
 }
 /// May an op still change?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

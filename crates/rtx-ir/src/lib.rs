@@ -10,6 +10,7 @@ mod graph;
 mod op;
 pub mod oracle;
 pub mod prims;
+mod program;
 pub mod record;
 pub mod rules;
 mod signature;
@@ -22,7 +23,8 @@ pub use def::{
     Saves, Stability, Types, attrs,
 };
 pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
-pub use op::{Attr, Attrs, Op, Prim, ScatterOp};
+pub use op::{Attr, Attrs, Collective, Factor, Op, Prim, ScatterOp};
+pub use program::Program;
 pub use signature::{Parameter, Signature, split_list};
 pub use verify::verify;
 

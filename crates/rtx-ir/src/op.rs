@@ -1,7 +1,8 @@
 //! What a node does: an input, a primitive with its static attributes, or a composite.
-use crate::{OpDef, prims};
+use crate::{OpDef, Program, Types, prims};
 use rtx_core::{Arith, Comparison, DType, Extremum, Fold, Function, Shape};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A primitive with its static attributes. Closed: matched everywhere without a `_` arm, so that a new one does
 /// not build until every part of the house handles it.
@@ -144,8 +145,101 @@ pub enum Prim {
         /// Pairs (left, right) that are summed over.
         contract: SmallVec<[(usize, usize); 2]>,
     },
+    /// A factorization of the matrices in the last two dims; several results.
+    Factor(Factor),
+    /// The `x` of `op(a) x = b` for triangular `a [.., n, n]` and `b [.., n, k]`; the other triangle is not read.
+    TriangularSolve {
+        /// Is `a` upper triangular?
+        upper: bool,
+        /// Is `op` the transpose?
+        transpose: bool,
+        /// Is the diagonal of ones, and not read?
+        unit: bool,
+    },
+    /// `body` again and again. Operands: the number of rounds (rank-0 `i64`), then the state; the body takes the
+    /// round (rank-0 `i64`) and the state, and returns the next state.
+    Loop(Program),
+    /// One of two programs of equal types. Operands: the condition (rank-0 bool), then what both take.
+    If {
+        /// When the condition holds.
+        then: Program,
+        /// When it does not.
+        otherwise: Program,
+    },
+    /// What the members of a group do together: every member calls it with a tensor of one type.
+    Collective {
+        /// What.
+        kind: Collective,
+        /// Members of the group.
+        members: u32,
+    },
+    /// A kernel from outside, by name; any operands, results of these types.
+    CustomCall {
+        /// Its name.
+        name: Arc<str>,
+        /// What it makes.
+        results: Types,
+    },
+    /// `x`, if every element of the condition holds; otherwise an error with this sentence. Operands: x and the
+    /// condition, bool.
+    Check(Arc<str>),
     /// The operand itself; nothing is merged or fused across it.
     Barrier,
+}
+
+/// A factorization of a matrix `[m, n]`, `k = min(m, n)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Factor {
+    /// `L` of `a = L L'` from the lower triangle of a symmetric matrix, and `info [..]`: 0, or the order of the first
+    /// leading minor that is not positive.
+    Cholesky,
+    /// `L` (below the diagonal, its own diagonal of ones left out) and `U` in one matrix of `P a = L U` with partial
+    /// pivoting; `pivots [.., k]`: with which row, from 0, each row was swapped; `info [..]`: 0, or the position from 1
+    /// of the first zero on the diagonal of `U`.
+    Lu,
+    /// `Q` and `R` of `a = Q R` by Householder reflections (signs as LAPACK's).
+    Qr {
+        /// `Q [m, m]`, `R [m, n]` instead of `Q [m, k]`, `R [k, n]`.
+        full: bool,
+    },
+    /// Eigenvalues, ascending, and eigenvectors in columns, from the lower triangle of a symmetric matrix.
+    Eigh,
+    /// Eigenvalues and eigenvectors of a general matrix, complex.
+    Eig,
+    /// `U`, the singular values, descending, and `V'`.
+    Svd {
+        /// `U [m, m]`, `V' [n, n]` instead of `U [m, k]`, `V' [k, n]`.
+        full: bool,
+    },
+}
+
+/// What a group does together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Collective {
+    /// Every member gets the elements of all, folded.
+    AllReduce(Fold),
+    /// Every member gets the tensors of all, one after the other along an axis.
+    AllGather {
+        /// Along which axis.
+        axis: usize,
+    },
+    /// Every member gets its part, along an axis, of the elements of all, folded.
+    ReduceScatter {
+        /// With what.
+        fold: Fold,
+        /// Along which axis.
+        axis: usize,
+    },
+    /// Part `i` along an axis goes to member `i`; what comes stands in the order of the members.
+    AllToAll {
+        /// Along which axis.
+        axis: usize,
+    },
+    /// The tensor goes to the member that many places further on, around the ring.
+    SendRecv {
+        /// How many places.
+        shift: i64,
+    },
 }
 
 /// How a scatter combines.

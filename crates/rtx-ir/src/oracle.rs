@@ -2,10 +2,11 @@
 //!
 //! Integers are `i128`, floats `f64`; each result is rounded once to the node's dtype. Composites are what their
 //! bodies are.
-use crate::{Body, Builder, Graph, Op, Prim, ScatterOp, Type, rules};
+use crate::{Body, Builder, Graph, Op, Prim, Program, ScatterOp, Type, rules};
 use rtx_core::{Class, DType, Dim, Error, Extremum, Fold, Kind, Location, Result, Shape, SymId};
 
 mod element;
+mod factor;
 mod philox;
 mod scan;
 
@@ -200,11 +201,34 @@ pub fn eval_node(op: &Op, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
     let outs = (def.infer)(op, &types)?;
     match op {
         Op::Prim(Prim::Sort { axis, descending }) => Ok(scan::sort(*axis, *descending, inputs[0])),
+        Op::Prim(Prim::Factor(f)) => factor::factor(*f, inputs[0], outs),
+        Op::Prim(Prim::Loop(body)) => eval_loop(body, inputs),
+        Op::Prim(Prim::If { then, otherwise }) => {
+            eval_program(if inputs[0].elements[0].bool() { then } else { otherwise }, inputs[1..].iter().copied())
+        }
+        Op::Prim(Prim::CustomCall { name, .. }) if **name == *"identity" => {
+            Ok(inputs.iter().map(|t| (*t).clone()).collect())
+        }
         Op::Prim(p) => {
             Ok(vec![eval_prim(p, inputs, outs.into_iter().next().ok_or_else(|| unsupported(DType::Bool))?)?])
         }
         _ => eval_body(op, &def.body, inputs),
     }
+}
+
+fn eval_program<'a>(program: &Program, inputs: impl Iterator<Item = &'a Tensor>) -> Result<Vec<Tensor>> {
+    let given: Vec<Tensor> = inputs.cloned().collect();
+    let values = eval(program.graph(), &given)?;
+    Ok(program.outputs().iter().map(|v| values[v.index()].clone()).collect())
+}
+
+fn eval_loop(body: &Program, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+    let mut state: Vec<Tensor> = inputs[1..].iter().map(|t| (*t).clone()).collect();
+    for round in 0..inputs[0].position() {
+        let round = Tensor::new(inputs[0].ty.clone(), vec![Value::Int(round)]);
+        state = eval_program(body, std::iter::once(&round).chain(&state))?;
+    }
+    Ok(state)
 }
 
 fn eval_body(op: &Op, body: &Body, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
@@ -316,6 +340,22 @@ fn eval_prim(p: &Prim, x: &[&Tensor], ty: Type) -> Result<Tensor> {
         Prim::LinearScan { axis, reverse } => scan::linear_scan(*axis, *reverse, x, ty),
         Prim::Sort { .. } => return Err(Error::new(Kind::Internal, "oracle: a sort has two results")),
         Prim::Dot { batch, contract } => dot(batch, contract, x, ty),
+        Prim::TriangularSolve { upper, transpose, unit } => {
+            Tensor::new(ty, factor::solve(*upper, *transpose, *unit, x[0], x[1]))
+        }
+        Prim::Collective { members: 1, .. } => x[0].clone(),
+        Prim::Check(message) => {
+            if x[1].elements.iter().any(|v| !v.bool()) {
+                return Err(Error::new(Kind::Argument, &**message));
+            }
+            x[0].clone()
+        }
+        Prim::Factor(_) | Prim::Loop(_) | Prim::If { .. } | Prim::Collective { .. } | Prim::CustomCall { .. } => {
+            return Err(Error::new(
+                Kind::Unsupported,
+                format!("oracle: {} has no meaning here", crate::prims::name(p)),
+            ));
+        }
     })
 }
 

@@ -178,13 +178,13 @@ pub fn dtype(def: &OpDef, a: &Bound, i: usize) -> Result<DType> {
     if let Arg::DType(d) = a.get(i) { Ok(*d) } else { Err(wrong(def, i, "an element type", a.get(i))) }
 }
 
-/// Argument `i` as a choice between two; left out it is no.
+/// Argument `i` as a flag; false when it is left out.
 ///
 /// # Errors
 /// When it is something else.
 pub fn flag(def: &OpDef, a: &Bound, i: usize) -> Result<bool> {
     match a.get(i) {
-        Arg::Bool(x) => Ok(*x),
+        Arg::Bool(x) | Arg::Scalar(Scalar::Bool(x)) => Ok(*x),
         Arg::None => Ok(false),
         other => Err(wrong(def, i, "true or false", other)),
     }

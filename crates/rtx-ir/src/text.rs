@@ -5,14 +5,14 @@
 //!
 //! A `.rtxir` file is a header line with the format's and the numerics version, the graph, and a `return` line,
 //! without which the file is cut off.
-use crate::{Attr, Graph, Node, Op, OpDef, Prim, ValueId};
-use rtx_core::{DType, NUMERICS_VERSION, Shape};
+use crate::{Attr, Collective, Factor, Graph, Node, Op, OpDef, Prim, Types, ValueId};
+use rtx_core::{DType, NUMERICS_VERSION};
 use std::fmt::Write;
 
 mod lex;
 mod parse;
 
-pub use parse::{File, Lookup, parse, read_file};
+pub use parse::{File, Lookup, parse, parse_program, parse_types, read_file};
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -25,6 +25,16 @@ pub fn print(graph: &Graph) -> String {
         print_node(&mut out, graph, node, &mut params);
     }
     out
+}
+
+/// A program within a program: its lines in parentheses, parted by semicolons, the last one `return`.
+pub fn print_program(graph: &Graph, outputs: &[ValueId]) -> String {
+    let mut text = String::from("(");
+    print(graph).lines().for_each(|line| push(&mut text, format_args!("{line}; ")));
+    text.push_str("return");
+    outputs.iter().for_each(|v| push(&mut text, format_args!(" %{}", v.0)));
+    text.push(')');
+    text
 }
 
 /// The contents of a `.rtxir` file: a program that returns `outputs`.
@@ -98,6 +108,23 @@ fn prim_fields(p: &Prim) -> Vec<String> {
         Prim::Dot { batch, contract } => {
             vec![format!("batch: {}", pairs(batch)), format!("contract: {}", pairs(contract))]
         }
+        Prim::Factor(f) => {
+            let mut fields = vec![format!("kind: {}", f.name())];
+            if matches!(f, Factor::Qr { .. } | Factor::Svd { .. }) {
+                fields.push(format!("full: {}", f.full()));
+            }
+            fields
+        }
+        Prim::TriangularSolve { upper, transpose, unit } => {
+            vec![format!("upper: {upper}"), format!("transpose: {transpose}"), format!("unit: {unit}")]
+        }
+        Prim::Loop(body) => vec![format!("body: {}", body.text())],
+        Prim::If { then, otherwise } => {
+            vec![format!("then: {}", then.text()), format!("otherwise: {}", otherwise.text())]
+        }
+        Prim::Collective { kind, members } => collective_fields(*kind, *members),
+        Prim::CustomCall { name, .. } => vec![format!("name: {}", quote(name))],
+        Prim::Check(message) => vec![format!("message: {}", quote(message))],
         Prim::Param { .. }
         | Prim::RandomBits { .. }
         | Prim::Unary(_)
@@ -111,6 +138,37 @@ fn prim_fields(p: &Prim) -> Vec<String> {
         | Prim::Expand(_)
         | Prim::Barrier => Vec::new(),
     }
+}
+
+fn collective_fields(kind: Collective, members: u32) -> Vec<String> {
+    let mut fields = vec![format!("kind: {}", kind.name()), format!("members: {members}")];
+    match kind {
+        Collective::AllReduce(fold) => fields.push(format!("fold: {}", fold.name())),
+        Collective::AllGather { axis } | Collective::AllToAll { axis } => fields.push(format!("axis: {axis}")),
+        Collective::ReduceScatter { fold, axis } => {
+            fields.extend([format!("fold: {}", fold.name()), format!("axis: {axis}")]);
+        }
+        Collective::SendRecv { shift } => fields.push(format!("shift: {shift}")),
+    }
+    fields
+}
+
+fn collective_of(f: &parse::Fields<'_>) -> Result<Collective, String> {
+    use rtx_core::Fold;
+    let fold = || Fold::parse(f.word("fold")?).ok_or_else(|| "no such reduction".to_string());
+    Ok(match f.word("kind")? {
+        "all_reduce" => Collective::AllReduce(fold()?),
+        "all_gather" => Collective::AllGather { axis: f.size("axis")? },
+        "reduce_scatter" => Collective::ReduceScatter { fold: fold()?, axis: f.size("axis")? },
+        "all_to_all" => Collective::AllToAll { axis: f.size("axis")? },
+        "send_recv" => Collective::SendRecv { shift: f.int("shift")? },
+        other => return Err(format!("no collective is called {other:?}")),
+    })
+}
+
+/// A sentence between quotes.
+fn quote(text: &str) -> String {
+    format!("\"{}\"", text.escape_default())
 }
 
 /// A number as people write it where that tells every bit, else its bits.
@@ -139,8 +197,10 @@ fn print_attr(a: &Attr) -> String {
 }
 
 /// The primitive with a name, attributes from `fields`, the rest from the type of the result.
-fn prim_of(name: &str, dtype: DType, shape: &Shape, f: &parse::Fields<'_>) -> Result<Prim, String> {
+fn prim_of(name: &str, types: &Types, f: &parse::Fields<'_>) -> Result<Prim, String> {
     use rtx_core::{Arith, Comparison, Extremum, Fold, Function};
+    let crate::Type { dtype, shape } = types.first().ok_or("a node makes a value")?;
+    let dtype = *dtype;
     if let Some(x) = Function::parse(name) {
         return Ok(Prim::Unary(x));
     }
@@ -184,6 +244,22 @@ fn prim_of(name: &str, dtype: DType, shape: &Shape, f: &parse::Fields<'_>) -> Re
         "linear_scan" => Prim::LinearScan { axis: f.size("axis")?, reverse: f.flag("reverse")? },
         "sort" => Prim::Sort { axis: f.size("axis")?, descending: f.flag("descending")? },
         "dot_general" => Prim::Dot { batch: f.pairs("batch")?, contract: f.pairs("contract")? },
+        "factor" => {
+            let kind = f.word("kind")?;
+            let full = if matches!(kind, "qr" | "svd") { f.flag("full")? } else { false };
+            Prim::Factor(Factor::parse(kind, full).ok_or_else(|| format!("no factorization is called {kind:?}"))?)
+        }
+        "triangular_solve" => {
+            Prim::TriangularSolve { upper: f.flag("upper")?, transpose: f.flag("transpose")?, unit: f.flag("unit")? }
+        }
+        "loop" => Prim::Loop(f.program("body")?),
+        "if" => Prim::If { then: f.program("then")?, otherwise: f.program("otherwise")? },
+        "collective" => {
+            let members = u32::try_from(f.size("members")?).map_err(|_| "members is too large")?;
+            Prim::Collective { kind: collective_of(f)?, members }
+        }
+        "custom_call" => Prim::CustomCall { name: f.sentence("name")?.into(), results: types.clone() },
+        "check" => Prim::Check(f.sentence("message")?.into()),
         "barrier" => Prim::Barrier,
         other => return Err(format!("no op is called {other:?}")),
     })

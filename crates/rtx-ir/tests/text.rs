@@ -140,6 +140,13 @@ fn the_list_of_primitives_is_whole() {
         Prim::LinearScan { axis: 0, reverse: false },
         Prim::Sort { axis: 0, descending: false },
         Prim::Dot { batch: smallvec![], contract: smallvec![] },
+        Prim::Factor(rtx_ir::Factor::Lu),
+        Prim::TriangularSolve { upper: true, transpose: false, unit: false },
+        Prim::Loop(program()),
+        Prim::If { then: program(), otherwise: program() },
+        Prim::Collective { kind: rtx_ir::Collective::AllReduce(rtx_core::Fold::Sum), members: 2 },
+        Prim::CustomCall { name: "f".into(), results: smallvec![] },
+        Prim::Check("".into()),
         Prim::Barrier,
     ];
     let all: Vec<&OpDef> = functions
@@ -151,6 +158,30 @@ fn the_list_of_primitives_is_whole() {
         .collect();
     assert_eq!(all.len(), prims::ALL.len());
     all.iter().for_each(|d| assert!(prims::ALL.iter().any(|x| std::ptr::eq(*x, *d)), "{d:?} is not in the list"));
+}
+
+fn program() -> rtx_ir::Program {
+    text::parse_program("(%0: f32 [2] = input; return %0)", &lookup).expect("a program")
+}
+
+/// Programs within programs print and parse; whatever is wrong inside is said with the line outside.
+#[test]
+fn programs_nest() {
+    let inner =
+        "(%0: i64 [] = input; %1: f32 [2] = input; %2: f32 [2] = check %1 %1 {message: \"a \\\"b\\\"; c\"}; return %2)";
+    assert!(text::parse_program(inner, &lookup).is_err(), "the condition is no bool");
+    let body = "(%0: i64 [] = input; %1: f32 [2] = input; %2: bool [2] = lt %1 %1; \
+                %3: f32 [2] = check %1 %2 {message: \"a \\\"b\\\"; c)\"}; return %3)";
+    let outer = format!("%0: i64 [] = input\n%1: f32 [2] = input\n%2: f32 [2] = loop %0 %1 {{body: {body}}} @2\n");
+    let graph = text::parse(&outer, &lookup).expect("a graph");
+    assert_eq!(text::print(&graph), outer);
+    let deep = (0..12).fold(String::from("(%0: i64 [] = input; return)"), |p, _| {
+        format!("(%0: i64 [] = input; %1: i64 [] = loop %0 {{body: {p}}}; return)")
+    });
+    let e = text::parse_program(&deep, &lookup).expect_err("too deep");
+    assert_eq!(e, "programs within programs, too deep");
+    let e = text::parse("%0: i64 [] = input\n%1: i64 [] = loop %0 {body: (return %5)}\n", &lookup).expect_err("wrong");
+    assert_eq!(e.message(), "graph text: line 2: %5 is not made yet");
 }
 
 /// Reading and printing walk a program once.

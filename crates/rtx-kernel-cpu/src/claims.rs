@@ -3,7 +3,7 @@
 use crate::{attention, loss};
 use rtx_core::{DType, Dim};
 use rtx_hal::Target;
-use rtx_ir::{Attr, Graph, Node, NodeId, Op, OpDef, Prim, ScatterOp, ValueId};
+use rtx_ir::{Attr, Factor, Graph, Node, NodeId, Op, OpDef, Prim, ScatterOp, ValueId};
 use rtx_plan::{Claim, Claimed, Grouped};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
@@ -23,6 +23,9 @@ pub fn claims() -> Vec<Arc<dyn Claim>> {
         Arc::new(scan::ScanClaim),
         Arc::new(scan::LinearScanClaim),
         Arc::new(scan::SortClaim),
+        Arc::new(FactorClaim),
+        Arc::new(SolveClaim),
+        Arc::new(CheckClaim),
     ]
 }
 
@@ -385,6 +388,89 @@ impl Claim for EmbeddingGradClaim {
             outputs: vec![grouped(out, [none, smallvec![0], smallvec![1]])],
             epilogue: false,
             in_place: vec![],
+        })
+    }
+}
+
+/// The last `inner` axes one by one, what stands before them as one group.
+fn batched(graph: &Graph, value: ValueId, inner: usize) -> Grouped {
+    let lead = graph.ty(value).rank() - inner;
+    grouped(value, std::iter::once((0..lead).collect()).chain((lead..lead + inner).map(|a| smallvec![a])))
+}
+
+/// `factor` of every kind with real results.
+pub struct FactorClaim;
+
+impl Claim for FactorClaim {
+    fn name(&self) -> &'static str {
+        "factor"
+    }
+    fn claim(&self, graph: &Graph, node: NodeId, _: &Target) -> Option<Claimed> {
+        let node = graph.node(node);
+        let &Op::Prim(Prim::Factor(f)) = &node.op else { return None };
+        let inner: &[usize] = match f {
+            Factor::Cholesky => &[2, 0],
+            Factor::Lu => &[2, 1, 1, 0],
+            Factor::Qr { .. } => &[2, 2],
+            Factor::Eigh => &[1, 2],
+            Factor::Svd { .. } => &[2, 1, 2],
+            Factor::Eig => return None,
+        };
+        let x = node.inputs[0];
+        let operand = batched(graph, x, 2);
+        let full = if f.full() { "full" } else { "thin" };
+        Some(Claimed {
+            text: format!("factor {} {} {full}", f.name(), graph.ty(x).dtype),
+            dims: operand.groups.iter().map(|g| extent(graph, x, g)).collect(),
+            operands: vec![operand],
+            outputs: inner.iter().enumerate().map(|(i, &n)| batched(graph, output(node, i), n)).collect(),
+            epilogue: false,
+            in_place: vec![],
+        })
+    }
+}
+
+/// `triangular_solve`.
+pub struct SolveClaim;
+
+impl Claim for SolveClaim {
+    fn name(&self) -> &'static str {
+        "triangular_solve"
+    }
+    fn claim(&self, graph: &Graph, node: NodeId, _: &Target) -> Option<Claimed> {
+        let node = graph.node(node);
+        let &Op::Prim(Prim::TriangularSolve { upper, transpose, unit }) = &node.op else { return None };
+        let (a, b) = (batched(graph, node.inputs[0], 2), batched(graph, node.inputs[1], 2));
+        Some(Claimed {
+            text: format!("triangular_solve {} {upper} {transpose} {unit}", graph.ty(a.value).dtype),
+            dims: b.groups.iter().map(|g| extent(graph, b.value, g)).collect(),
+            operands: vec![a, b],
+            outputs: vec![batched(graph, output(node, 0), 2)],
+            epilogue: false,
+            in_place: vec![],
+        })
+    }
+}
+
+/// `check`.
+pub struct CheckClaim;
+
+impl Claim for CheckClaim {
+    fn name(&self) -> &'static str {
+        "check"
+    }
+    fn claim(&self, graph: &Graph, node: NodeId, _: &Target) -> Option<Claimed> {
+        let node = graph.node(node);
+        let Op::Prim(Prim::Check(message)) = &node.op else { return None };
+        let flat = |v: ValueId| grouped(v, [(0..graph.ty(v).rank()).collect()]);
+        let (x, condition, y) = (flat(node.inputs[0]), flat(node.inputs[1]), flat(output(node, 0)));
+        Some(Claimed {
+            text: format!("check {} {}", graph.ty(x.value).dtype.size(), message.escape_default()),
+            dims: [&x, &condition].iter().map(|g| extent(graph, g.value, &g.groups[0])).collect(),
+            operands: vec![x, condition],
+            outputs: vec![y],
+            epilogue: false,
+            in_place: vec![(0, 0)],
         })
     }
 }

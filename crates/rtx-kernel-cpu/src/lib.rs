@@ -6,6 +6,7 @@
 
 mod attention;
 mod claims;
+mod factor;
 mod gemm;
 mod grid;
 mod loss;
@@ -32,5 +33,8 @@ pub fn natives() -> Vec<Arc<dyn NativeKernel>> {
         Arc::new(scan::Scan),
         Arc::new(scan::LinearScan),
         Arc::new(sort::Sort),
+        Arc::new(factor::FactorKernel),
+        Arc::new(factor::SolveKernel),
+        Arc::new(factor::CheckKernel),
     ]
 }

@@ -4,7 +4,7 @@
 
 use rtx_core::{DType, Layout, Location, contiguous_strides};
 use rtx_cpu::{CpuDevice, Isa, pool, set_isa};
-use rtx_hal::{Device, DeviceError, ErrorSlot, KernelSource, Lang, Launch};
+use rtx_hal::{Device, DeviceError, ErrorSlot, Fault, KernelSource, Lang, Launch};
 use rtx_ir::oracle::{self, Tensor};
 use rtx_ir::{Builder, Graph, NodeId, Type};
 use rtx_plan::{Claimed, Grouped};
@@ -152,7 +152,8 @@ fn assert_close(got: &Tensor, want: &Tensor, ulps: u32, name: &str) {
     let largest = sizes.fold(0.0, f64::max);
     for (i, (g, w)) in got.elements.iter().zip(&want.elements).enumerate() {
         let (g, w) = (g.float(), w.float());
-        let close = g == w || (g - w).abs() <= f64::from(ulps) * epsilon * (w.abs() + largest);
+        let close =
+            g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= f64::from(ulps) * epsilon * (w.abs() + largest);
         assert!(close, "{name}: element {i} of {} is {g}, should be {w}", want.ty);
     }
 }
@@ -209,7 +210,7 @@ fn too_many_keys_are_reported() {
     let args =
         "f32[2,2,4] in -1..1, f32[2,3,4] in -1..1, f32[2,3,4] in -1..1, none, 0.0, false, none, false, i64[] = 4";
     let (_, error) = claimed_call("attention", args, false).run_everywhere();
-    assert_eq!(error, Some(DeviceError { step: 0, index: 4, bound: 4 }));
+    assert_eq!(error, Some(DeviceError { step: 0, fault: Fault::Index { index: 4, bound: 4 } }));
 }
 
 #[test]
@@ -286,6 +287,38 @@ fn an_index_outside_is_reported_once() {
     let indices = case.claimed.operands[0].value.index();
     case.values[indices] = Tensor::ints(DType::I64, [3], [1, 7, 0]);
     let (outputs, error) = case.run_everywhere();
-    assert_eq!(error, Some(DeviceError { step: 0, index: 7, bound: 5 }));
+    assert_eq!(error, Some(DeviceError { step: 0, fault: Fault::Index { index: 7, bound: 5 } }));
     assert_eq!(&outputs[0][2 * 8..], &[0; 24], "rows that nothing goes to are 0");
+}
+
+#[test]
+fn factorizations_are_their_definitions() {
+    for (kind, matrices) in [
+        ("cholesky", ["f32[3,3] = 4 0 0 1 5 0 -1 0.5 3", "f32[2,2,2] = 4 0 1 3 -1 0 1 3", "f32[2,0,0]"]),
+        ("lu", ["f32[2,5,5]", "f32[3,4,6]", "f32[6,2]"]),
+        ("qr", ["f32[2,5,5]", "f32[3,4,6]", "f32[6,2]"]),
+        ("svd", ["f32[2,4,4]", "f32[3,4,6]", "f32[6,2]"]),
+        ("eigh", ["f32[2,5,5]", "f32[3,1,1]", "f32[7,7]"]),
+    ] {
+        for args in matrices {
+            check("factor", &format!("{args}, \"{kind}\""), 256);
+            if matches!(kind, "qr" | "svd") {
+                check("factor", &format!("{args}, \"{kind}\", true"), 256);
+            }
+        }
+    }
+}
+
+#[test]
+fn triangles_are_solved() {
+    for flags in ["true", "false", "true, true", "false, true", "true, true, true", "false, false, true"] {
+        check("solve_triangle", &format!("f32[2,3,3] in 1..2, f32[2,3,4], {flags}"), 64);
+        check("solve_triangle", &format!("f32[5,5] in 1..2, f32[5,1], {flags}"), 256);
+    }
+}
+
+#[test]
+fn a_check_passes_on_or_reports() {
+    check("check", "f32[2,3], bool[2] = true true, \"all is well\"", 0);
+    check("check", "i64[0] in 0..2, bool[0], \"nothing is wrong\"", 0);
 }

@@ -145,16 +145,49 @@ impl Key {
             }
             Prim::Barrier => self.byte(23),
             Prim::Scan { fold, axis, reverse } => {
-                self.tagged(24, *fold as u8);
+                self.tagged(34, *fold as u8);
                 self.tagged(*axis as u8, *reverse as u8);
             }
             Prim::LinearScan { axis, reverse } => {
-                self.tagged(25, *axis as u8);
+                self.tagged(35, *axis as u8);
                 self.byte(*reverse as u8);
             }
             Prim::Sort { axis, descending } => {
-                self.tagged(26, *axis as u8);
+                self.tagged(36, *axis as u8);
                 self.byte(*descending as u8);
+            }
+            Prim::Factor(f) => {
+                self.byte(27);
+                self.text(f.name());
+                self.byte(f.full() as u8);
+            }
+            Prim::TriangularSolve { upper, transpose, unit } => {
+                self.tagged(28, *upper as u8 | (*transpose as u8) << 1 | (*unit as u8) << 2);
+            }
+            Prim::Loop(body) => {
+                self.byte(29);
+                self.text(body.text());
+            }
+            Prim::If { then, otherwise } => {
+                self.byte(30);
+                self.text(then.text());
+                self.text(otherwise.text());
+            }
+            Prim::Collective { kind, members } => {
+                self.byte(31);
+                // What a person reads tells every kind from every other.
+                self.text(&format!("{kind:?}"));
+                self.word(u64::from(*members));
+            }
+            Prim::CustomCall { name, results } => {
+                self.byte(32);
+                self.text(name);
+                self.byte(results.len() as u8);
+                results.iter().for_each(|ty| self.input(25, ty));
+            }
+            Prim::Check(message) => {
+                self.byte(33);
+                self.text(message);
             }
         }
     }
@@ -178,12 +211,15 @@ impl Key {
             Attr::DType(d) => self.tagged(5, *d as u8),
             Attr::Str(s) => {
                 self.byte(6);
-                self.word(s.len() as u64);
-                self.structure.extend_from_slice(s.as_bytes());
+                self.text(s);
             }
         }
     }
 
+    fn text(&mut self, text: &str) {
+        self.word(text.len() as u64);
+        self.structure.extend_from_slice(text.as_bytes());
+    }
     fn input(&mut self, tag: u8, ty: &Type) {
         self.tagged(tag, ty.dtype as u8);
         self.shape(&ty.shape);

@@ -5,7 +5,7 @@ use crate::launch::{self, Arguments, Pointer};
 use crate::memory::Memory;
 use crate::value::Storage;
 use rtx_core::{DType, Error, Kind, Layout, Result, Shape, SymId};
-use rtx_hal::{Code, ErrorSlot, KernelSource};
+use rtx_hal::{Code, ErrorSlot, Fault, KernelSource};
 use rtx_ir::ValueId;
 use rtx_plan::{BufferArg, OutputPlace, Place, Plan, SizeExpr};
 use std::collections::HashMap;
@@ -272,11 +272,23 @@ impl Workspace {
         match self.error.take() {
             None => Ok(()),
             Some(e) => {
-                let message = format!("index {} is outside 0..{}", e.index, e.bound);
-                Err(Failed::InStep { step: e.step as usize, error: Error::new(Kind::Index, message) })
+                let step = e.step as usize;
+                let error = match e.fault {
+                    Fault::Index { index, bound } => {
+                        Error::new(Kind::Index, format!("index {index} is outside 0..{bound}"))
+                    }
+                    Fault::Check => Error::new(Kind::Argument, check_sentence(&prepared.plan, step)),
+                };
+                Err(Failed::InStep { step, error })
             }
         }
     }
+}
+
+/// The sentence that stands in a check's text.
+fn check_sentence(plan: &Plan, step: usize) -> String {
+    let text = plan.steps.get(step).map_or("", |s| &*plan.kernels[s.kernel as usize].text);
+    text.splitn(3, ' ').nth(2).unwrap_or("a condition does not hold").to_string()
 }
 
 /// Where the results lie.

@@ -24,6 +24,8 @@ impl Cx<'_, '_> {
             | Prim::Select
             | Prim::Cast(_)
             | Prim::Bitcast(_)
+            | Prim::TriangularSolve { .. }
+            | Prim::Check(_)
             | Prim::Barrier => self.again(prim.clone(), x),
             Prim::Reshape(shape) => self.again(Prim::Reshape(self.with_size(shape)), x),
             Prim::Permute(order) => {
@@ -44,7 +46,12 @@ impl Cx<'_, '_> {
             &Prim::ArgReduce { extremum, axis } => self.again(Prim::ArgReduce { extremum, axis: axis + 1 }, x),
             &Prim::Scan { fold, axis, reverse } => self.again(Prim::Scan { fold, axis: axis + 1, reverse }, x),
             &Prim::LinearScan { axis, reverse } => self.again(Prim::LinearScan { axis: axis + 1, reverse }, x),
-            Prim::Sort { .. } => Err(Error::new(Kind::Internal, "vmap: a sort has two results")),
+            Prim::Sort { .. }
+            | Prim::Factor(_)
+            | Prim::Loop(_)
+            | Prim::If { .. }
+            | Prim::Collective { .. }
+            | Prim::CustomCall { .. } => Err(Error::new(Kind::Internal, "vmap: has several results, or no rule")),
             Prim::Dot { batch, contract } => self.dot(batch, contract, x),
             Prim::Constant { .. } | Prim::Param { .. } | Prim::Iota { .. } | Prim::RandomBits { .. } => {
                 Err(Error::new(Kind::Internal, "vmap: a source has no batched operand"))

@@ -3,6 +3,8 @@ use crate::{OpDef, Prim, ScatterOp};
 use rtx_core::{Arith, Comparison, Extremum, Fold, Function};
 
 mod contract;
+mod control;
+mod factor;
 mod index;
 mod movement;
 mod pointwise;
@@ -77,6 +79,13 @@ pub static ALL: &[&OpDef] = &[
     &scan::LINEAR,
     &sort::SORT,
     &contract::DOT_GENERAL,
+    &factor::FACTOR,
+    &factor::TRIANGULAR_SOLVE,
+    &control::LOOP,
+    &control::IF,
+    &control::COLLECTIVE,
+    &control::CUSTOM_CALL,
+    &control::CHECK,
 ];
 
 /// The name of a primitive in text forms.
@@ -127,6 +136,13 @@ pub fn name(p: &Prim) -> &'static str {
         Prim::LinearScan { .. } => "linear_scan",
         Prim::Sort { .. } => "sort",
         Prim::Dot { .. } => "dot_general",
+        Prim::Factor(_) => "factor",
+        Prim::TriangularSolve { .. } => "triangular_solve",
+        Prim::Loop(_) => "loop",
+        Prim::If { .. } => "if",
+        Prim::Collective { .. } => "collective",
+        Prim::CustomCall { .. } => "custom_call",
+        Prim::Check(_) => "check",
         Prim::Barrier => "barrier",
     }
 }
@@ -170,6 +186,13 @@ pub fn def(p: &Prim) -> &'static OpDef {
         Prim::LinearScan { .. } => &scan::LINEAR,
         Prim::Sort { .. } => &sort::SORT,
         Prim::Dot { .. } => &contract::DOT_GENERAL,
+        Prim::Factor(_) => &factor::FACTOR,
+        Prim::TriangularSolve { .. } => &factor::TRIANGULAR_SOLVE,
+        Prim::Loop(_) => &control::LOOP,
+        Prim::If { .. } => &control::IF,
+        Prim::Collective { .. } => &control::COLLECTIVE,
+        Prim::CustomCall { .. } => &control::CUSTOM_CALL,
+        Prim::Check(_) => &control::CHECK,
         Prim::Barrier => &source::BARRIER,
     }
 }

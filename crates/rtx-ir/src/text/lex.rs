@@ -42,15 +42,20 @@ pub(super) fn list(text: &str) -> Option<Vec<&str>> {
 
 /// Splits at commas outside brackets and quotes.
 pub(super) fn split_top(text: &str) -> Vec<&str> {
+    split_at(text, ',')
+}
+
+/// Splits at a sign outside brackets and quotes.
+pub(super) fn split_at(text: &str, at: char) -> Vec<&str> {
     let (mut depth, mut quoted, mut escaped, mut from, mut out) = (0i32, false, false, 0, Vec::new());
     for (i, c) in text.char_indices() {
         match c {
             _ if escaped => escaped = false,
             '\\' if quoted => escaped = true,
             '"' => quoted = !quoted,
-            '[' if !quoted => depth += 1,
-            ']' if !quoted => depth -= 1,
-            ',' if !quoted && depth == 0 => {
+            '[' | '(' | '{' if !quoted => depth += 1,
+            ']' | ')' | '}' if !quoted => depth -= 1,
+            c if c == at && !quoted && depth == 0 => {
                 out.push(text[from..i].trim());
                 from = i + 1;
             }
@@ -66,4 +71,34 @@ pub(super) fn split_top(text: &str) -> Vec<&str> {
 pub(super) fn quoted(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('"')?.strip_suffix('"')?;
     (!inside.contains(['"', '\\'])).then_some(inside)
+}
+
+/// A quoted sentence, escapes taken back.
+pub(super) fn sentence(text: &str) -> Option<String> {
+    let inside = text.strip_prefix('"')?.strip_suffix('"')?;
+    let mut out = String::new();
+    let mut rest = inside.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '"' => return None,
+            '\\' => out.push(escaped(&mut rest)?),
+            c => out.push(c),
+        }
+    }
+    Some(out)
+}
+/// What follows a backslash.
+fn escaped(rest: &mut std::str::Chars<'_>) -> Option<char> {
+    match rest.next()? {
+        'n' => Some('\n'),
+        'r' => Some('\r'),
+        't' => Some('\t'),
+        'u' => {
+            let (hex, after) = rest.as_str().strip_prefix('{')?.split_once('}')?;
+            *rest = after.chars();
+            char::from_u32(u32::from_str_radix(hex, 16).ok()?)
+        }
+        c @ ('\\' | '"' | '\'') => Some(c),
+        _ => None,
+    }
 }

@@ -1,7 +1,7 @@
 //! From text to a graph. The text may come from anywhere: every size is checked before it is used, and whatever is
 //! wrong is one error with its line.
 use super::{VERSION, lex, prim_of};
-use crate::{Attr, Attrs, Graph, Op, OpDef, Type, Types, ValueId, verify};
+use crate::{Attr, Attrs, Graph, Op, OpDef, Program, Type, Types, ValueId, verify};
 use rtx_core::{DType, Dim, Error, Kind, Location, Result, Shape};
 use smallvec::SmallVec;
 use std::collections::HashSet;
@@ -27,6 +27,52 @@ const MAX_RANK: usize = 64;
 /// More elements than any memory has.
 const MAX_ELEMENTS: u64 = 1 << 48;
 
+/// Programs within programs within programs: more than anyone writes.
+const MAX_DEPTH: usize = 8;
+
+/// How a text is read.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    lookup: Lookup<'a>,
+    /// In how many programs this one stands.
+    depth: usize,
+}
+
+/// A program within a program, as [`super::print_program`] printed it.
+///
+/// # Errors
+/// What is wrong, without saying where.
+pub fn parse_program(text: &str, lookup: Lookup<'_>) -> Result<Program, String> {
+    Reader { lookup, depth: 0 }.program(text)
+}
+
+/// Types parted by semicolons.
+///
+/// # Errors
+/// The first that is none.
+pub fn parse_types(text: &str) -> Result<Types, String> {
+    text.split(';').map(str::trim).filter(|t| !t.is_empty()).map(parse_type).collect()
+}
+
+impl Reader<'_> {
+    fn program(self, text: &str) -> Result<Program, String> {
+        let inside = text.strip_prefix('(').and_then(|t| t.strip_suffix(')'));
+        let inside = inside.ok_or("a program stands in parentheses")?;
+        if self.depth >= MAX_DEPTH {
+            return Err("programs within programs, too deep".into());
+        }
+        let inner = Reader { depth: self.depth + 1, ..self };
+        let lines = lex::split_at(inside, ';');
+        let (last, nodes) = lines.split_last().ok_or("an empty program")?;
+        let mut graph = Graph::new();
+        nodes.iter().try_for_each(|line| inner.add_line(&mut graph, line))?;
+        let outputs = last.strip_prefix("return").ok_or("a program ends with return")?;
+        let outputs = outputs.split_whitespace().map(|v| value(&graph, v)).collect::<Result<Vec<_>, String>>()?;
+        verify(&graph).map_err(|e| e.message().to_string())?;
+        Program::new(graph, outputs).map_err(|e| e.message().to_string())
+    }
+}
+
 /// The graph that [`super::print`] printed.
 ///
 /// # Errors
@@ -34,7 +80,7 @@ const MAX_ELEMENTS: u64 = 1 << 48;
 pub fn parse(text: &str, lookup: Lookup<'_>) -> Result<Graph> {
     let mut graph = Graph::new();
     for (i, line) in text.lines().enumerate() {
-        add_line(&mut graph, line, lookup).map_err(|what| at_line("graph text", i + 1, &what))?;
+        Reader { lookup, depth: 0 }.add_line(&mut graph, line).map_err(|what| at_line("graph text", i + 1, &what))?;
     }
     check(graph, "graph text")
 }
@@ -53,7 +99,7 @@ pub fn read_file(bytes: &[u8], lookup: Lookup<'_>) -> Result<File> {
     let outputs = last.strip_prefix("return").ok_or_else(|| wrong("cut off: no return line"))?;
     let mut graph = Graph::new();
     for (i, line) in nodes.lines().enumerate() {
-        add_line(&mut graph, line, lookup).map_err(|what| at_line("rtxir", i + 2, &what))?;
+        Reader { lookup, depth: 0 }.add_line(&mut graph, line).map_err(|what| at_line("rtxir", i + 2, &what))?;
     }
     let outputs = outputs.split_whitespace().map(|v| value(&graph, v));
     let outputs = outputs.collect::<Result<Vec<_>, String>>().map_err(|what| wrong(&format!("return: {what}")))?;
@@ -80,49 +126,53 @@ fn check(graph: Graph, form: &str) -> Result<Graph> {
     Ok(graph)
 }
 
-/// One node: `%3: f32 [2, 3] = add %1 %2 {…} @1`.
-fn add_line(graph: &mut Graph, line: &str, lookup: Lookup<'_>) -> Result<(), String> {
-    let (results, rest) = line.split_once(" = ").ok_or("not a node")?;
-    let types = parse_results(graph, results)?;
-    let (rest, generation) = match rest.rsplit_once(" @") {
-        Some((rest, g)) if !g.contains(['}', '"']) => (rest, g.parse().map_err(|_| "a generation is a number")?),
-        _ => (rest, 0),
-    };
-    let (head, fields) = match rest.split_once(" {") {
-        Some((head, f)) => (head, lex::split_top(f.strip_suffix('}').ok_or("a brace is left open")?)),
-        None => (rest, Vec::new()),
-    };
-    let mut words = head.split_whitespace();
-    let name = words.next().ok_or("no op")?;
-    let call = if name == "call" { Some(words.next().ok_or("call what?")?) } else { None };
-    let inputs = words.map(|w| value(graph, w)).collect::<Result<SmallVec<[ValueId; 4]>, String>>()?;
-    let fields = Fields(fields);
-    let first = types.first().ok_or("a node makes a value")?;
-    let here = Location::caller();
-    let alone = inputs.is_empty() && types.len() == 1;
-    let op = match (call, name) {
-        (None, "input" | "ghost" | "param") if !alone => return Err(format!("{name} takes no operands")),
-        (Some(call), _) => {
-            let def = lookup(call).ok_or_else(|| format!("no op is called {call:?}"))?;
-            Op::Composite(def, fields.attrs()?)
-        }
-        (None, "input") => {
-            graph.push_input(first.clone(), here);
-            return Ok(());
-        }
-        (None, "ghost") => {
-            graph.push_ghost(first.clone(), here);
-            return Ok(());
-        }
-        (None, "param") => {
-            graph.push_param(first.dtype, fields.bits(first.dtype)?, here);
-            return Ok(());
-        }
-        (None, name) => Op::Prim(prim_of(name, first.dtype, &first.shape, &fields)?),
-    };
-    check_types(graph, &op, &inputs, &types)?;
-    graph.push(op, inputs, types, here, generation);
-    Ok(())
+impl Reader<'_> {
+    /// One node: `%3: f32 [2, 3] = add %1 %2 {…} @1`.
+    fn add_line(self, graph: &mut Graph, line: &str) -> Result<(), String> {
+        let (results, rest) = line.split_once(" = ").ok_or("not a node")?;
+        let types = parse_results(graph, results)?;
+        let (rest, generation) = match rest.rsplit_once(" @") {
+            Some((rest, g)) if !g.contains(['}', '"', ')']) => {
+                (rest, g.parse().map_err(|_| "a generation is a number")?)
+            }
+            _ => (rest, 0),
+        };
+        let (head, fields) = match rest.split_once(" {") {
+            Some((head, f)) => (head, lex::split_top(f.strip_suffix('}').ok_or("a brace is left open")?)),
+            None => (rest, Vec::new()),
+        };
+        let mut words = head.split_whitespace();
+        let name = words.next().ok_or("no op")?;
+        let call = if name == "call" { Some(words.next().ok_or("call what?")?) } else { None };
+        let inputs = words.map(|w| value(graph, w)).collect::<Result<SmallVec<[ValueId; 4]>, String>>()?;
+        let fields = Fields { parts: fields, reader: self };
+        let first = types.first().ok_or("a node makes a value")?;
+        let here = Location::caller();
+        let alone = inputs.is_empty() && types.len() == 1;
+        let op = match (call, name) {
+            (None, "input" | "ghost" | "param") if !alone => return Err(format!("{name} takes no operands")),
+            (Some(call), _) => {
+                let def = (self.lookup)(call).ok_or_else(|| format!("no op is called {call:?}"))?;
+                Op::Composite(def, fields.attrs()?)
+            }
+            (None, "input") => {
+                graph.push_input(first.clone(), here);
+                return Ok(());
+            }
+            (None, "ghost") => {
+                graph.push_ghost(first.clone(), here);
+                return Ok(());
+            }
+            (None, "param") => {
+                graph.push_param(first.dtype, fields.bits(first.dtype)?, here);
+                return Ok(());
+            }
+            (None, name) => Op::Prim(prim_of(name, &types, &fields)?),
+        };
+        check_types(graph, &op, &inputs, &types)?;
+        graph.push(op, inputs, types, here, generation);
+        Ok(())
+    }
 }
 
 /// The declared types are those that inference gives.
@@ -175,12 +225,15 @@ fn value(graph: &Graph, word: &str) -> Result<ValueId, String> {
 }
 
 /// What stands in the braces.
-pub(super) struct Fields<'a>(Vec<&'a str>);
+pub(super) struct Fields<'a> {
+    parts: Vec<&'a str>,
+    reader: Reader<'a>,
+}
 
 impl Fields<'_> {
     fn get(&self, key: &str) -> Result<&str, String> {
         let of = |f: &&str| f.split_once(": ").is_some_and(|(k, _)| k == key);
-        let field = self.0.iter().find(|f| of(f)).ok_or_else(|| format!("{key} is missing"))?;
+        let field = self.parts.iter().find(|f| of(f)).ok_or_else(|| format!("{key} is missing"))?;
         Ok(field.split_once(": ").map_or("", |(_, v)| v))
     }
     fn read<T>(&self, key: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, String> {
@@ -207,12 +260,22 @@ impl Fields<'_> {
         let pair = |t: &str| t.split_once(':').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
         self.read(key, |t| lex::list(t)?.into_iter().map(pair).collect())
     }
+    pub(super) fn word(&self, key: &str) -> Result<&str, String> {
+        self.get(key)
+    }
+    /// What stands between quotes.
+    pub(super) fn sentence(&self, key: &str) -> Result<String, String> {
+        self.read(key, lex::sentence)
+    }
+    pub(super) fn program(&self, key: &str) -> Result<Program, String> {
+        self.reader.program(self.get(key)?)
+    }
     pub(super) fn bits(&self, dtype: DType) -> Result<u64, String> {
-        let [text] = self.0.as_slice() else { return Err("one number is missing".into()) };
+        let [text] = self.parts.as_slice() else { return Err("one number is missing".into()) };
         lex::number_bits(dtype, text).ok_or_else(|| format!("{text:?} is no {dtype}"))
     }
     fn attrs(&self) -> Result<Attrs, String> {
-        self.0.iter().map(|t| parse_attr(t).ok_or_else(|| format!("{t:?} is no attribute"))).collect()
+        self.parts.iter().map(|t| parse_attr(t).ok_or_else(|| format!("{t:?} is no attribute"))).collect()
     }
 }
 
