@@ -14,6 +14,7 @@ pub(crate) fn run() -> Result<(), String> {
     step("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
     step("tests", || cargo(&["test", "--workspace"]))?;
     step("sabotage", || sabotage::run(&[]))?;
+    step("operators", || crate::conformance("goldens", &["opinfo".to_owned()]))?;
     step("the main job", main_job)
 }
 

@@ -6,9 +6,13 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
+        ["goldens", "opinfo", rest @ ..] => goldens_opinfo(rest),
         ["goldens", "train", "gpt", rest @ ..] => directory(rest).and_then(|dir| goldens_gpt(&dir)),
         ["bench", rest @ ..] => bench(rest),
-        _ => Err("goldens train gpt [--dir DIR]\nbench [ROW ...] [--json FILE]".to_owned()),
+        _ => Err("goldens train gpt [--dir DIR]\n\
+            goldens opinfo [--dir DIR] [--op NAME] [--dtype f32|bf16|i64] [--failures] [--json FILE] [--bless]\n\
+            bench [ROW ...] [--json FILE]"
+            .to_owned()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -33,6 +37,38 @@ fn directory(rest: &[&str]) -> Result<PathBuf, String> {
         [] => Ok(rtx_conformance::goldens::default_dir()),
         ["--dir", dir] => Ok(PathBuf::from(dir)),
         other => Err(format!("unknown arguments {other:?}; takes --dir DIR")),
+    }
+}
+
+/// Every operator of PyTorch's list, called by name.
+fn goldens_opinfo(rest: &[&str]) -> Result<(), String> {
+    use rtx_conformance::goldens::opinfo;
+    let mut options = opinfo::Options::default();
+    let (mut json, mut bless) = (None, false);
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().copied().ok_or_else(|| format!("{word} takes a value"));
+        match *word {
+            "--dir" => options.dir = PathBuf::from(value()?),
+            "--op" => options.op = Some(value()?.to_owned()),
+            "--dtype" => options.dtype = value()?.parse()?,
+            "--json" => json = Some(PathBuf::from(value()?)),
+            "--failures" => options.failures = true,
+            "--bless" => bless = true,
+            other => return Err(format!("unknown argument {other}")),
+        }
+    }
+    let report = opinfo::run(&options).map_err(|e| e.to_string())?;
+    print!("{}", report.text(&options));
+    if let Some(path) = json {
+        rtx_io::write_file(&path, report.json().as_bytes()).map_err(|e| e.to_string())?;
+    }
+    if bless {
+        return report.bless().map_err(|e| e.to_string());
+    }
+    match report.regressions().map_err(|e| e.to_string())?.as_slice() {
+        [] => Ok(()),
+        fewer => Err(format!("fewer samples pass than before:\n{}", fewer.join("\n"))),
     }
 }
 

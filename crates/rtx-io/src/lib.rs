@@ -10,4 +10,4 @@ pub use atomic::{make_dir, point_link, write_file};
 pub use gz::read_plain_or_gz;
 pub use idx::read_idx;
 pub use npy::{read_npy, read_npz, write_npy, write_npz};
-pub use safe::{Array, Contents, read_safetensors, write_safetensors};
+pub use safe::{Array, Contents, parse_safetensors, read_safetensors, write_safetensors};

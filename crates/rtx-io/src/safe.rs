@@ -61,15 +61,35 @@ fn join_notes(notes: &BTreeMap<String, String>) -> String {
 /// # Errors
 /// With the file's name and one sentence: not there, truncated, header too large, overlapping tensors, …
 pub fn read_safetensors(path: &Path) -> Result<Contents> {
-    let bytes = read_checked(path)?;
-    let tensors = SafeTensors::deserialize(&bytes).map_err(|e| bad(path, &explain(&e)))?;
+    parse_checked(path, &read_checked(path)?)
+}
+
+/// Reads a whole file from memory; `path` names it in messages.
+///
+/// # Errors
+/// As [`read_safetensors`].
+pub fn parse_safetensors(path: &Path, bytes: &[u8]) -> Result<Contents> {
+    let length = bytes.len() as u64;
+    let Some((field, rest)) = bytes.split_first_chunk() else {
+        return Err(bad(path, &format!("{} is too short for a safetensors file", size(length))));
+    };
+    let header = u64::from_le_bytes(*field);
+    if header > rest.len() as u64 {
+        return Err(truncated(path, header.saturating_add(LENGTH_FIELD), length));
+    }
+    check_extent(path, bytes, header as usize)?;
+    parse_checked(path, bytes)
+}
+
+fn parse_checked(path: &Path, bytes: &[u8]) -> Result<Contents> {
+    let tensors = SafeTensors::deserialize(bytes).map_err(|e| bad(path, &explain(&e)))?;
     let mut out = Contents::default();
     for (name, view) in tensors.iter() {
         let dtype = loaded(view.dtype())
             .ok_or_else(|| bad(path, &format!("tensor {name}: element type {} is not supported", view.dtype())))?;
         out.arrays.insert(name.to_owned(), Array { dtype, shape: view.shape().to_vec(), bytes: view.data().to_vec() });
     }
-    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| bad(path, &explain(&e)))?;
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| bad(path, &explain(&e)))?;
     for (key, value) in header.metadata().iter().flatten() {
         if key == NOTES {
             let pairs = value.lines().filter_map(|l| l.split_once('='));

@@ -267,6 +267,8 @@ pub enum Arg {
     DType(DType),
     /// A word.
     Str(&'static str),
+    /// A list of what has no list of its own: floats, bools, tensors of which some are left out.
+    List(Vec<Arg>),
     /// Left out.
     None,
 }

@@ -242,6 +242,7 @@ fn describe(a: &Arg) -> String {
         Arg::Bool(x) => x.to_string(),
         Arg::DType(d) => d.to_string(),
         Arg::Str(s) => format!("{s:?}"),
+        Arg::List(v) => format!("[{}]", v.iter().map(describe).collect::<Vec<_>>().join(", ")),
         Arg::None => "nothing".into(),
     }
 }

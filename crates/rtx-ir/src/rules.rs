@@ -150,6 +150,10 @@ pub fn record_direct(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> 
                 let dtype = float.map_or(s.dtype(), number_dtype);
                 inputs.push(b.param(dtype, *s)?);
             }
+            Arg::List(_) => {
+                let name = names.get(i).copied().unwrap_or("?");
+                return Err(refuse(def.name(), Kind::Argument, format_args!("`{name}` does not take a mixed list")));
+            }
             other => attrs.push(attr_of(other)),
         }
     }
@@ -166,7 +170,7 @@ fn attr_of(a: &Arg) -> Attr {
         Arg::Dims(v) => Attr::Ints(v.iter().map(|d| d.bound() as i64).collect()),
         Arg::DType(d) => Attr::DType(*d),
         Arg::Str(s) => Attr::Str(s),
-        Arg::None | Arg::Value(_) | Arg::Values(_) => Attr::None,
+        Arg::None | Arg::Value(_) | Arg::Values(_) | Arg::List(_) => Attr::None,
     }
 }
 

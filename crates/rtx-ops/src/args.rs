@@ -112,6 +112,30 @@ impl<'a> Args<'a> {
             )),
         }
     }
+    /// Numbers of a list, or one.
+    #[allow(dead_code, reason = "no op takes a list of numbers yet")]
+    pub(crate) fn floats(&self, i: usize) -> Result<SmallVec<[f64; 4]>> {
+        let number = |a: &Arg| if let Arg::Scalar(s) = a { Ok(s.to_f64()) } else { self.wrong(i, "numbers") };
+        match self.get(i) {
+            Arg::Ints(v) => Ok(v.iter().map(|&n| n as f64).collect()),
+            Arg::List(v) => v.iter().map(number).collect(),
+            one => Ok(SmallVec::from_slice(&[number(one)?])),
+        }
+    }
+    /// Tensors of which some may be left out.
+    #[allow(dead_code, reason = "no op takes a list of optional tensors yet")]
+    pub(crate) fn optional_tensors(&self, i: usize) -> Result<SmallVec<[Option<ValueId>; 4]>> {
+        let tensor = |a: &Arg| match a {
+            Arg::Value(v) => Ok(Some(*v)),
+            Arg::None => Ok(None),
+            _ => self.wrong(i, "a list of tensors"),
+        };
+        match self.get(i) {
+            Arg::Values(v) => Ok(v.iter().map(|v| Some(*v)).collect()),
+            Arg::List(v) => v.iter().map(tensor).collect(),
+            _ => self.wrong(i, "a list of tensors"),
+        }
+    }
     pub(crate) fn optional_ints(&self, i: usize) -> Result<Option<Ints>> {
         match self.get(i) {
             Arg::Ints(v) => Ok(Some(v.clone())),

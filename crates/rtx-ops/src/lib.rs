@@ -10,7 +10,9 @@ mod formula;
 mod precision;
 
 pub mod activation;
+pub mod aliases;
 pub mod attention;
+pub mod bind;
 pub mod create;
 pub mod index;
 pub mod linear;
@@ -24,6 +26,7 @@ pub mod reduce;
 pub mod softmax;
 pub mod spelling;
 
+pub use aliases::find;
 pub use call::{bind, call};
 
 use rtx_ir::OpDef;
@@ -71,8 +74,8 @@ pub static ALL: &[&OpDef] = &{
     all
 };
 
-/// The definition of this name, the part of a signature before the overload: an op of [`ALL`], else a primitive.
-pub fn find(name: &str) -> Option<&'static OpDef> {
+/// The definition of exactly this name, the part of a signature before the overload: an op of [`ALL`], else a primitive.
+pub fn find_exact(name: &str) -> Option<&'static OpDef> {
     ALL.iter().chain(rtx_ir::prims::ALL).copied().find(|def| def.name() == name)
 }
 

@@ -1,6 +1,7 @@
 //! Calls of the op table: arguments in, tensors out, one stretch of recording each.
 use crate::{
     Tensor, amp, engine,
+    hosted::{self, Hosted},
     operand::Operand,
     tape::{Trace, Traced, is_taping},
 };
@@ -23,6 +24,12 @@ pub enum Argument {
     DType(DType),
     /// A word.
     Str(&'static str),
+    /// A list of anything else: floats, bools, tensors of which some are left out.
+    List(Vec<Argument>),
+    /// `start:stop:step`, in an index.
+    Slice(Option<i64>, Option<i64>, Option<i64>),
+    /// `...`, in an index.
+    Ellipsis,
     /// Left out.
     None,
 }
@@ -42,6 +49,11 @@ impl From<&'static str> for Argument {
         Argument::Str(s)
     }
 }
+impl From<String> for Argument {
+    fn from(s: String) -> Self {
+        Argument::Str(rtx_ops::bind::intern(&s))
+    }
+}
 impl From<Vec<i64>> for Argument {
     fn from(v: Vec<i64>) -> Self {
         Argument::Ints(v)
@@ -58,40 +70,156 @@ impl<T: Into<Argument>> From<Option<T>> for Argument {
     }
 }
 
-/// Calls an op of the table by its name: `call("softmax", &[x.into(), (-1).into()], &[])`. Keyword arguments are
-/// bound by the names of the signature; what is left out takes its default.
+/// Calls an op by its name: `call("softmax", &[x.into(), (-1).into()], &[])`. Names are PyTorch's, with or without
+/// the module: `linalg.norm`, `nn.functional.gelu`, `__radd__`. Arguments bind by the names of the signature; what is
+/// left out takes its default. Of several overloads the first that takes the arguments is called. A tensor that stands
+/// where integers do is read, which runs what it waits for. `add_` is `add`, written into its first argument.
 ///
 /// # Errors
-/// [`Kind::Unsupported`] for a name that is not in the table, and what the op refuses.
+/// [`Kind::Unsupported`] for a name that is not there, and what the op refuses.
 #[track_caller]
 pub fn call(name: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Vec<Tensor>> {
-    call_all(find(name)?, args, kwargs)
+    if name == "__getitem__" {
+        return hosted::get_item(args);
+    }
+    let (names, swapped) = rtx_ops::aliases::names(name);
+    let found = names.iter().find_map(|n| Targets::of(n));
+    let Some(targets) = found else {
+        return match name.strip_suffix('_').filter(|n| !n.ends_with('_')) {
+            Some(plain) => call_in_place(plain, args, kwargs),
+            None => Err(Error::new(Kind::Unsupported, format!("{name}: there is no op of this name"))),
+        };
+    };
+    let mut handles = Vec::new();
+    let mut plain = args.iter().map(|a| outline(a, &mut handles)).collect::<Result<Vec<Arg>>>()?;
+    if swapped && plain.len() > 1 {
+        plain.swap(0, 1);
+    }
+    let mut named = Vec::with_capacity(kwargs.len());
+    for (name, a) in kwargs {
+        named.push((*name, outline(a, &mut handles)?));
+    }
+    let read = |v: ValueId| handles[v.index()].numbers();
+    let (i, bound) = rtx_ops::bind::choose(&targets.sigs(), &plain, &named, Some(&read))?;
+    match targets.at(i) {
+        Target::Op(def) => call_outlined(def, &bound, &handles),
+        Target::Hosted(hosted) => {
+            let args = bound.0.iter().map(|a| filled(a, &handles)).collect::<Vec<_>>();
+            (hosted.run)(&args)
+        }
+    }
+}
+
+/// The result of a call, written into its first argument.
+#[track_caller]
+fn call_in_place(plain: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Vec<Tensor>> {
+    let outs = call(plain, args, kwargs)?;
+    let (Some(Argument::Tensor(x)), [out]) = (args.first(), outs.as_slice()) else {
+        return Err(Error::new(Kind::Argument, format!("{plain}_: takes a tensor to write into")));
+    };
+    let update = out.traced()?;
+    x.write("in-place call", |trace, _| trace.import(&update))?;
+    Ok(vec![x.alias()])
+}
+
+/// What one name may call.
+struct Targets {
+    ops: SmallVec<[&'static OpDef; 4]>,
+    hosted: SmallVec<[&'static Hosted; 2]>,
+}
+enum Target {
+    Op(&'static OpDef),
+    Hosted(&'static Hosted),
+}
+impl Targets {
+    fn of(name: &str) -> Option<Targets> {
+        let ops: SmallVec<[_; 4]> = rtx_ops::aliases::overloads(name).into();
+        let hosted: SmallVec<[_; 2]> = hosted::ALL.iter().copied().flatten().filter(|h| h.name() == name).collect();
+        (ops.len() + hosted.len() > 0).then_some(Targets { ops, hosted })
+    }
+    fn sigs(&self) -> SmallVec<[&'static str; 4]> {
+        self.ops.iter().map(|d| d.sig).chain(self.hosted.iter().map(|h| h.sig)).collect()
+    }
+    fn at(&self, i: usize) -> Target {
+        match self.ops.get(i) {
+            Some(def) => Target::Op(def),
+            None => Target::Hosted(self.hosted[i - self.ops.len()]),
+        }
+    }
+}
+
+/// An argument whose tensors are named by their place in `handles`.
+fn outline(a: &Argument, handles: &mut Vec<Tensor>) -> Result<Arg> {
+    let mut hold = |t: &Tensor| {
+        handles.push(t.alias());
+        ValueId(handles.len() as u32 - 1)
+    };
+    Ok(match a {
+        Argument::Tensor(t) => Arg::Value(hold(t)),
+        Argument::Tensors(list) => Arg::Values(list.iter().map(hold).collect()),
+        Argument::Scalar(s) => Arg::Scalar(*s),
+        Argument::Ints(v) => Arg::Ints(v.as_slice().into()),
+        Argument::DType(d) => Arg::DType(*d),
+        Argument::Str(s) => Arg::Str(s),
+        Argument::List(v) => Arg::List(v.iter().map(|a| outline(a, handles)).collect::<Result<_>>()?),
+        Argument::Slice(..) | Argument::Ellipsis => {
+            return Err(Error::new(Kind::Argument, "slices and ellipses stand in an index only"));
+        }
+        Argument::None => Arg::None,
+    })
+}
+
+/// The inverse of [`outline`].
+fn filled(a: &Arg, handles: &[Tensor]) -> Argument {
+    let tensor = |v: &ValueId| handles[v.index()].alias();
+    match a {
+        Arg::Value(v) => Argument::Tensor(tensor(v)),
+        Arg::Values(v) => Argument::Tensors(v.iter().map(tensor).collect()),
+        Arg::Scalar(s) => Argument::Scalar(*s),
+        Arg::Bool(x) => Argument::Scalar(Scalar::Bool(*x)),
+        Arg::Ints(v) => Argument::Ints(v.to_vec()),
+        Arg::Dims(v) => Argument::Ints(v.iter().map(|d| d.bound() as i64).collect()),
+        Arg::DType(d) => Argument::DType(*d),
+        Arg::Str(s) => Argument::Str(s),
+        Arg::List(v) => Argument::List(v.iter().map(|a| filled(a, handles)).collect()),
+        Arg::None => Argument::None,
+    }
+}
+
+/// An outlined argument in the region being recorded.
+fn placed(a: &Arg, ids: &[ValueId]) -> Arg {
+    match a {
+        Arg::Value(v) => Arg::Value(ids[v.index()]),
+        Arg::Values(v) => Arg::Values(v.iter().map(|v| ids[v.index()]).collect()),
+        Arg::List(v) => Arg::List(v.iter().map(|a| placed(a, ids)).collect()),
+        other => other.clone(),
+    }
+}
+
+#[track_caller]
+fn call_outlined(def: &'static OpDef, bound: &Bound, handles: &[Tensor]) -> Result<Vec<Tensor>> {
+    let mut tensors = Vec::with_capacity(handles.len());
+    for t in handles {
+        tensors.push(t.traced()?);
+    }
+    record(Location::caller(), &tensors, |trace, ids| {
+        let ids = &amp::cast(&mut trace.recorder.builder(), def, ids)?;
+        let bound = Bound(bound.0.iter().map(|a| placed(a, ids)).collect());
+        trace.recorder.builder().call(def, bound)
+    })
 }
 
 /// The same for an op of which only the first result is wanted.
 #[track_caller]
 pub(crate) fn call_bound(def: &'static OpDef, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Tensor> {
-    one(call_all(def, args, kwargs)?)
-}
-
-#[track_caller]
-fn call_all(def: &'static OpDef, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Vec<Tensor>> {
-    let (mut tensors, mut plain, mut named) = (Vec::new(), Vec::new(), Vec::new());
-    args.iter().try_for_each(|a| Slot::of(a, &mut tensors).map(|s| plain.push(s)))?;
+    let mut handles = Vec::new();
+    let plain = args.iter().map(|a| outline(a, &mut handles)).collect::<Result<Vec<Arg>>>()?;
+    let mut named = Vec::with_capacity(kwargs.len());
     for (name, a) in kwargs {
-        named.push((*name, Slot::of(a, &mut tensors)?));
+        named.push((*name, outline(a, &mut handles)?));
     }
-    record(Location::caller(), &tensors, |trace, ids| {
-        let ids = &amp::cast(&mut trace.recorder.builder(), def, ids)?;
-        let args: Vec<Arg> = plain.into_iter().map(|s| s.arg(ids)).collect();
-        let kwargs: Vec<(&str, Arg)> = named.into_iter().map(|(n, s)| (n, s.arg(ids))).collect();
-        let bound = rtx_ops::bind(def, &args, &kwargs)?;
-        trace.recorder.builder().call(def, bound)
-    })
-}
-
-fn find(name: &str) -> Result<&'static OpDef> {
-    rtx_ops::find(name).ok_or_else(|| Error::new(Kind::Unsupported, format!("{name}: there is no op of this name")))
+    let bound = rtx_ops::bind(def, &plain, &named)?;
+    one(call_outlined(def, &bound, &handles)?)
 }
 
 /// The definition of an op, looked up once.
@@ -155,6 +283,8 @@ fn record(
 enum Slot {
     Tensor(usize),
     Tensors(usize, usize),
+    /// The first tensor's place, and the list with its tensors marked.
+    List(usize, Vec<Arg>),
     Plain(Arg),
 }
 impl Slot {
@@ -176,6 +306,17 @@ impl Slot {
             Argument::Ints(v) => Slot::Plain(Arg::Ints(v.as_slice().into())),
             Argument::DType(d) => Slot::Plain(Arg::DType(*d)),
             Argument::Str(s) => Slot::Plain(Arg::Str(s)),
+            Argument::List(list) => {
+                for a in list {
+                    if let Argument::Tensor(t) = a {
+                        tensors.push(t.traced()?);
+                    }
+                }
+                Slot::List(from, list.iter().map(|a| outline(a, &mut Vec::new())).collect::<Result<_>>()?)
+            }
+            Argument::Slice(..) | Argument::Ellipsis => {
+                return Err(Error::new(Kind::Argument, "slices and ellipses stand in an index only"));
+            }
             Argument::None => Slot::Plain(Arg::None),
         })
     }
@@ -183,6 +324,16 @@ impl Slot {
         match self {
             Slot::Tensor(i) => Arg::Value(ids[i]),
             Slot::Tensors(i, j) => Arg::Values(ids[i..j].into()),
+            Slot::List(mut at, list) => {
+                let place = |a: Arg| match a {
+                    Arg::Value(_) => {
+                        at += 1;
+                        Arg::Value(ids[at - 1])
+                    }
+                    other => other,
+                };
+                Arg::List(list.into_iter().map(place).collect())
+            }
             Slot::Plain(a) => a,
         }
     }

@@ -22,6 +22,7 @@ mod display;
 mod engine;
 mod failure;
 pub mod functional;
+mod hosted;
 pub mod index;
 mod inplace;
 mod methods;

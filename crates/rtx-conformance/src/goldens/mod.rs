@@ -1,5 +1,9 @@
-//! Training runs against PyTorch's, from data beside this crate.
+//! PyTorch's answers, from data beside this crate: training runs, operators.
+pub mod archive;
+pub mod call_tree;
+pub mod closeness;
 pub mod gpt;
+pub mod opinfo;
 
 use std::path::{Path, PathBuf};
 
