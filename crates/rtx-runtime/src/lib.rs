@@ -11,6 +11,7 @@ mod cache;
 mod counters;
 mod executor;
 mod facts;
+mod frame;
 mod key;
 mod launch;
 mod memory;
@@ -27,6 +28,7 @@ mod value;
 
 pub use counters::{Counters, FlushReason};
 pub use executor::{Executor, Limits};
+pub use frame::{Frame, Program};
 pub use mode::{set_eager, set_random_flush};
 pub use record::{Recorder, record};
 pub use scope::{Scope, path as scope_path, scope};

@@ -2,7 +2,7 @@
 use crate::counters::{FlushReason, add};
 use crate::region::{Body, Phase, Region};
 use crate::value::State;
-use crate::{Executor, Value, lock, mode, scope};
+use crate::{Executor, Value, frame, lock, mode, scope};
 use rtx_core::Location;
 use rtx_ir::{Builder, Graph, Op, Prim, ValueId};
 use std::cell::{Cell, RefCell};
@@ -49,7 +49,7 @@ struct After {
 
 fn append<R>(executor: &Executor, location: Location, f: impl FnOnce(&mut Recorder<'_>) -> R) -> (R, After) {
     let _no_region_starts_to_run = lock(executor.recording());
-    let region = open_region(executor);
+    let region = frame::innermost(executor).unwrap_or_else(|| open_region(executor));
     let mut phase = lock(&region.phase);
     let Phase::Waiting(body) = &mut *phase else { unreachable!("an open region waits") };
     body.enter_scope(scope::path());
@@ -60,7 +60,7 @@ fn append<R>(executor: &Executor, location: Location, f: impl FnOnce(&mut Record
     let foreign = recorder.foreign;
     let new = body.note_new_nodes();
     add(&executor.totals().nodes_recorded, new);
-    let flush = flush_reason(executor, body, new);
+    let flush = if region.frame.is_some() { None } else { flush_reason(executor, body, new) };
     drop(phase);
     (result, After { region, foreign, flush })
 }
@@ -190,12 +190,12 @@ impl Recorder<'_> {
                 self.body.numbers.push(value.clone());
                 self.body.graph.push_param(value.ty().dtype, bits, self.location)
             }
-            State::Pending { region, .. } => {
+            State::Pending { region, .. } if region.frame.is_none() && self.region.frame.is_none() => {
                 region.sealed.store(true, Release);
                 self.foreign.push(region);
                 self.push_input(value)
             }
-            State::Ready(_) | State::Poisoned(_) => self.push_input(value),
+            State::Pending { .. } | State::Ready(_) | State::Poisoned(_) => self.push_input(value),
         };
         self.body.imported.insert(address, id);
         self.body.set_exported(id, value);
@@ -220,6 +220,12 @@ impl Recorder<'_> {
         let value = Value::new(self.executor, ty, Some(self.body.location(id)), state);
         self.body.set_exported(id, &value);
         value
+    }
+
+    /// A value of another region, or of a frame, becomes this value of the region.
+    pub(crate) fn adopt(&mut self, value: &Value, id: ValueId) {
+        value.set_state(State::Pending { region: self.region.clone(), id });
+        self.body.set_exported(id, value);
     }
 
     /// The bits of a run-time number.

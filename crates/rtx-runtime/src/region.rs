@@ -11,6 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 /// What a thread has recorded for a device and not run yet. Its values hold it; it holds them weakly.
 pub(crate) struct Region {
     pub(crate) executor: Executor,
+    /// Its name, if it is a frame: it never runs.
+    pub(crate) frame: Option<&'static str>,
     /// No more is recorded here.
     pub(crate) sealed: AtomicBool,
     pub(crate) phase: Mutex<Phase>,
@@ -56,17 +58,23 @@ pub(crate) struct Body {
 impl Region {
     /// An empty one.
     pub(crate) fn new(executor: &Executor) -> Arc<Self> {
-        Self::with_body(executor, Box::default(), false)
+        Self::with_body(executor, Box::default(), false, None)
     }
 
     /// One in which no more is recorded.
     pub(crate) fn closed(executor: &Executor, body: Box<Body>) -> Arc<Self> {
-        Self::with_body(executor, body, true)
+        Self::with_body(executor, body, true, None)
     }
 
-    fn with_body(executor: &Executor, body: Box<Body>, sealed: bool) -> Arc<Self> {
+    /// One that is never run.
+    pub(crate) fn frame(executor: &Executor, what: &'static str) -> Arc<Self> {
+        Self::with_body(executor, Box::default(), false, Some(what))
+    }
+
+    fn with_body(executor: &Executor, body: Box<Body>, sealed: bool, frame: Option<&'static str>) -> Arc<Self> {
         Arc::new(Self {
             executor: executor.clone(),
+            frame,
             sealed: AtomicBool::new(sealed),
             phase: Mutex::new(Phase::Waiting(body)),
             done: Condvar::new(),

@@ -17,6 +17,9 @@ impl Region {
     /// # Errors
     /// What went wrong, for the caller that ran it; others find it in the values.
     pub(crate) fn run(self: &Arc<Self>, reason: FlushReason) -> Result<(), Failure> {
+        if self.frame.is_some() {
+            return Ok(());
+        }
         let Some(mut body) = self.start() else { return Ok(()) };
         self.executor.totals().flushed(reason);
         // A record call that was left by a panic may have appended nodes that nobody has written down.

@@ -3,7 +3,7 @@ use crate::counters::FlushReason;
 use crate::launch;
 use crate::memory::Memory;
 use crate::region::Region;
-use crate::{Executor, lock};
+use crate::{Executor, frame, lock};
 use rtx_core::{DType, Error, Kind, Layout, Location, Result, Scalar};
 use rtx_ir::{Type, ValueId};
 use std::fmt;
@@ -78,6 +78,11 @@ impl Value {
         &self.0.ty
     }
 
+    /// A number that no other living value has.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
     /// Where it lives.
     pub fn executor(&self) -> &Executor {
         &self.0.executor
@@ -130,6 +135,9 @@ impl Value {
     /// The state after its region has run.
     fn settle(&self) -> Result<State> {
         if let State::Pending { region, id } = self.state() {
+            if let Some(what) = region.frame {
+                return Err(frame::unreadable(what));
+            }
             self.0.executor.submit_step(Some(&region));
             match region.run(FlushReason::Read) {
                 // The value shows nothing of what happened, so its reader is told here and now.
@@ -160,7 +168,8 @@ impl Value {
         match &*lock(&self.0.state) {
             State::Ready(_) => None,
             State::Poisoned(e) => Some(e.clone()),
-            State::Pending { .. } | State::Number(_) => Some(never_ran()),
+            State::Pending { region, .. } => Some(region.frame.map_or_else(never_ran, frame::unreadable)),
+            State::Number(_) => Some(never_ran()),
         }
     }
 

@@ -3,10 +3,16 @@ use crate::{
     Location, Result, Tensor,
     backward::{self, Options},
     failure::OrPanic,
+    frame,
     tape::{self, CustomRule, Edge, Payload, Record, Rule, Traced},
 };
 use rtx_core::{Error, Kind};
 use smallvec::smallvec;
+
+pub use crate::{
+    backward::{RemovableHook, detect_anomaly},
+    checkpoint::{Tensors, checkpoint, checkpoint_sequential},
+};
 
 /// Nothing recorded inside needs a gradient. A closure, not a guard: it cannot leak across `.await`.
 pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
@@ -180,6 +186,7 @@ fn apply<const N: usize, F: Function<N>>(function: F, inputs: [&Tensor; N]) -> R
     if edges.iter().all(Option::is_none) || !out.dtype().is_float() {
         return Ok(out);
     }
+    frame::note_custom(std::any::type_name::<F>());
     let rule = Rule::Custom(Box::new(Custom { function, saved }));
     let record =
         Record::new(std::any::type_name::<F>(), Location::caller(), smallvec![out.ty()], Payload { edges, rule });

@@ -2,12 +2,20 @@
 use crate::{
     Location, Result, Tensor, engine,
     failure::OrPanic,
-    tape::{CustomRule, Edge, Hook, Leaf, OpRule, Payload, Record, Rule, Saved, Trace, Traced, lock, with_taping},
+    frame,
+    tape::{
+        After, CustomRule, Edge, Hook, Leaf, OpRule, Payload, Record, Rule, Saved, Trace, Traced, lock, next_id,
+        with_taping,
+    },
 };
 use rtx_core::{Error, Kind, Shape};
 use rtx_ir::{Type, ValueId};
 use smallvec::SmallVec;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
 
 /// How a walk goes.
 #[derive(Clone, Copy)]
@@ -29,6 +37,8 @@ pub(crate) struct Walk {
     leaves: BTreeMap<u64, (Arc<Leaf>, Traced)>,
     /// Cotangents of outputs of records that were asked for.
     wanted: Vec<(Edge, Option<Traced>)>,
+    /// Nothing made before this is on the way to what was asked for.
+    floor: u64,
     walked: Vec<Arc<Record>>,
 }
 
@@ -38,11 +48,14 @@ struct Waiting {
 }
 
 impl Walk {
-    /// Walks everything that `root` depends on. Nothing is changed but the region: neither `.grad` nor a record.
-    pub fn run(root: Edge, cotangent: Traced, wanted: &[Edge], options: Options) -> Result<Walk> {
+    /// Walks what the roots depend on, all of it or what leads to the edges that are wanted. Nothing is changed but the
+    /// region: neither `.grad` nor a record.
+    pub fn run(roots: Vec<(Edge, Traced)>, wanted: &[Edge], options: Options) -> Result<Walk> {
+        let floor = wanted.iter().map(Edge::sequence).min().unwrap_or(0);
         let wanted = wanted.iter().map(|e| (e.clone(), None)).collect();
-        let mut walk = Walk { options, waiting: BTreeMap::new(), leaves: BTreeMap::new(), wanted, walked: Vec::new() };
-        walk.arrive(&root, cotangent)?;
+        let (waiting, leaves) = (BTreeMap::new(), BTreeMap::new());
+        let mut walk = Walk { options, waiting, leaves, wanted, floor, walked: Vec::new() };
+        roots.into_iter().try_for_each(|(root, cotangent)| walk.arrive(&root, cotangent))?;
         while let Some((_, next)) = walk.waiting.pop_last() {
             walk.step(next)?;
         }
@@ -70,12 +83,15 @@ impl Walk {
             };
             ready.push((leaf, old, sum));
         }
+        let mut after: Vec<After> = Vec::new();
         for (leaf, old, sum) in ready {
             match old {
                 Some(old) if !taping && !old.requires_grad() => old.replace_value(sum),
                 _ => *lock(&leaf.grad) = Some(Tensor::from_traced(sum)),
             }
+            after.extend(lock(&leaf.after).iter().map(|(_, f)| f.clone()));
         }
+        after.iter().for_each(|f| f());
         Ok(())
     }
 
@@ -90,12 +106,17 @@ impl Walk {
     fn arrive(&mut self, edge: &Edge, cotangent: Traced) -> Result<()> {
         match edge {
             Edge::Leaf(leaf) => {
+                let is_wanted = self.wanted.iter().any(|(e, _)| e.same(edge));
+                if !is_wanted && (leaf.is_variable || !self.wanted.is_empty()) {
+                    return Ok(());
+                }
                 let sum = match self.leaves.remove(&leaf.id) {
                     Some((_, before)) => add(&before, &cotangent, self.options)?,
                     None => cotangent,
                 };
                 self.leaves.insert(leaf.id, (leaf.clone(), sum));
             }
+            Edge::Node(record, _) if record.sequence < self.floor => {}
             Edge::Node(record, i) => {
                 let entry = self.waiting.entry(record.sequence).or_insert_with(|| Waiting {
                     record: record.clone(),
@@ -121,13 +142,24 @@ impl Walk {
                 *found = at.cotangents[*i as usize].clone();
             }
         }
+        if !self.wanted.is_empty() && at.record.sequence == self.floor {
+            // The oldest that was asked for: what is before it leads nowhere.
+            return Ok(());
+        }
         let payload = at.record.payload().map_err(|used| used_up(&at.record, used))?;
         let grads = match &payload.rule {
             Rule::Op(rule) => op_gradients(&at, &payload, rule, self.options)?,
             Rule::Identity => std::iter::once(at.cotangents[0].clone()).collect(),
+            Rule::Again(again) => {
+                again.record(self.options.at)?;
+                std::iter::once(at.cotangents[0].clone()).collect()
+            }
             Rule::Custom(rule) => custom_gradients(&at, &payload, &**rule, self.options)?,
             Rule::Gone => return Err(Error::new(Kind::Internal, "backward: a record lost its rule")),
         };
+        if is_watched() {
+            find_nan(&at.record, &grads)?;
+        }
         self.walked.push(at.record);
         for (edge, grad) in payload.edges.iter().zip(grads) {
             if let (Some(edge), Some(grad)) = (edge, grad) {
@@ -139,8 +171,8 @@ impl Walk {
 
     fn run_leaf_hooks(&mut self) -> Result<()> {
         for (leaf, grad) in self.leaves.values_mut() {
-            let hooks: Vec<Hook> = lock(&leaf.hooks).clone();
-            for hook in hooks {
+            let hooks: Vec<(u64, Hook)> = lock(&leaf.hooks).clone();
+            for (_, hook) in hooks {
                 *grad = call_hook(&hook, grad, self.options)?;
             }
         }
@@ -156,8 +188,8 @@ fn used_up(record: &Record, used: Location) -> Error {
 }
 
 fn run_hooks(at: &mut Waiting, options: Options) -> Result<()> {
-    let hooks: Vec<(u32, Hook)> = lock(&at.record.hooks).clone();
-    for (i, hook) in hooks {
+    let hooks: Vec<(u32, u64, Hook)> = lock(&at.record.hooks).clone();
+    for (i, _, hook) in hooks {
         if let Some(grad) = &mut at.cotangents[i as usize] {
             *grad = call_hook(&hook, grad, options)?;
         }
@@ -255,7 +287,7 @@ pub(crate) fn walk(out: &Tensor, gradient: Option<&Tensor>, wanted: &[Edge], opt
             .hint("was it computed inside no_grad, or from detached tensors?"));
     };
     let cotangent = seed(out, gradient, options.at)?;
-    Walk::run(edge, cotangent, wanted, options)
+    Walk::run(vec![(edge, cotangent)], wanted, options)
 }
 
 impl Tensor {
@@ -279,6 +311,7 @@ impl Tensor {
     }
     #[track_caller]
     pub(crate) fn try_backward_with(&self, o: Backward<'_>) -> Result<()> {
+        frame::refuse_inside("backward", "ask for gradients as values: grad(&y, [&x])")?;
         let options = Options { create_graph: o.create_graph, retain_graph: o.retain_graph, at: Location::caller() };
         let mut walk = walk(self, o.gradient, &[], options)?;
         walk.commit_grads()?;
@@ -286,22 +319,50 @@ impl Tensor {
         Ok(())
     }
 
-    /// Calls `hook` with every gradient that reaches this tensor; what it returns takes its place.
+    /// Calls `hook` with every gradient that reaches this tensor; what it returns takes its place. The handle removes it.
     ///
     /// # Panics
     /// When it does not require grad.
     #[track_caller]
-    pub fn register_hook(&self, hook: impl Fn(&Tensor) -> Option<Tensor> + Send + Sync + 'static) {
-        self.add_hook(Arc::new(hook)).or_panic();
+    pub fn register_hook(&self, hook: impl Fn(&Tensor) -> Option<Tensor> + Send + Sync + 'static) -> RemovableHook {
+        self.add_hook(Arc::new(hook)).or_panic()
     }
     #[track_caller]
-    fn add_hook(&self, hook: Hook) -> Result<()> {
-        match self.traced()?.edge {
-            Some(Edge::Leaf(leaf)) => lock(&leaf.hooks).push(hook),
-            Some(Edge::Node(record, i)) => lock(&record.hooks).push((i, hook)),
+    fn add_hook(&self, hook: Hook) -> Result<RemovableHook> {
+        frame::note_custom("hook");
+        let number = next_id();
+        let place = match self.traced()?.edge {
+            Some(Edge::Leaf(leaf)) => {
+                lock(&leaf.hooks).push((number, hook));
+                Place::Leaf(Arc::downgrade(&leaf))
+            }
+            Some(Edge::Node(record, i)) => {
+                lock(&record.hooks).push((i, number, hook));
+                Place::Record(Arc::downgrade(&record))
+            }
             None => return Err(Error::new(Kind::Autograd, "register_hook: this tensor does not require grad")),
-        }
-        Ok(())
+        };
+        Ok(RemovableHook { place, number })
+    }
+    /// Calls `hook` with this leaf every time that `backward()` has left a gradient in it.
+    ///
+    /// # Panics
+    /// When it is no leaf that requires grad.
+    #[track_caller]
+    pub fn register_post_accumulate_grad_hook(&self, hook: impl Fn(&Tensor) + Send + Sync + 'static) -> RemovableHook {
+        let none = || {
+            let what = "register_post_accumulate_grad_hook: this tensor is no leaf that requires grad";
+            Error::new(Kind::Autograd, what)
+        };
+        let leaf = self.leaf().ok_or_else(none).or_panic();
+        let (number, cell) = (next_id(), self.downgrade());
+        let call = move || {
+            if let Some(tensor) = cell() {
+                hook(&tensor);
+            }
+        };
+        lock(&leaf.after).push((number, Arc::new(call)));
+        RemovableHook { place: Place::Leaf(Arc::downgrade(&leaf)), number }
     }
     /// Keeps the gradient of a tensor that is no leaf in its `.grad()`.
     ///
@@ -331,4 +392,70 @@ pub struct Backward<'a> {
     pub retain_graph: bool,
     /// Record the gradients too, so that they can be differentiated. Keeps the records.
     pub create_graph: bool,
+}
+
+/// A hook that can be taken away. Dropping this leaves the hook where it is.
+#[derive(Clone)]
+pub struct RemovableHook {
+    place: Place,
+    number: u64,
+}
+#[derive(Clone)]
+enum Place {
+    Leaf(Weak<Leaf>),
+    Record(Weak<Record>),
+}
+impl RemovableHook {
+    /// Takes it away; again, and nothing happens.
+    pub fn remove(&self) {
+        match &self.place {
+            Place::Leaf(leaf) => {
+                if let Some(leaf) = leaf.upgrade() {
+                    lock(&leaf.hooks).retain(|h| h.0 != self.number);
+                    lock(&leaf.after).retain(|h| h.0 != self.number);
+                }
+            }
+            Place::Record(record) => {
+                if let Some(record) = record.upgrade() {
+                    lock(&record.hooks).retain(|h| h.1 != self.number);
+                }
+            }
+        }
+    }
+}
+impl std::fmt::Debug for RemovableHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RemovableHook({})", self.number)
+    }
+}
+
+thread_local! { static WATCHED: Cell<bool> = const { Cell::new(false) } }
+
+fn is_watched() -> bool {
+    WATCHED.get()
+}
+
+/// `torch.autograd.detect_anomaly`: a backward pass inside looks at every gradient as it is made, and stops with the op
+/// and its line where one is NaN. Slow: every op's gradient is read.
+pub fn detect_anomaly<T>(f: impl FnOnce() -> T) -> T {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            WATCHED.set(self.0);
+        }
+    }
+    let _restore = Restore(WATCHED.replace(true));
+    f()
+}
+
+fn find_nan(record: &Record, grads: &[Option<Traced>]) -> Result<()> {
+    for (i, g) in grads.iter().enumerate() {
+        let Some(g) = g else { continue };
+        let g = Tensor::from_traced(Traced { value: g.value.clone(), edge: None });
+        if g.ne(&g).any(..).item()? {
+            let what = format!("backward: the gradient of {} in operand {i} is NaN", record.name);
+            return Err(Error::new(Kind::Autograd, what).recorded_at(record.location));
+        }
+    }
+    Ok(())
 }

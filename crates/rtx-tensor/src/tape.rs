@@ -1,7 +1,9 @@
 //! The tape: one record for each node whose operands want a gradient, made as the node is recorded (contract A1).
 use crate::{
     Tensor,
+    checkpoint::Again,
     engine::{Recorder, Value},
+    frame,
 };
 use rtx_core::{Location, Result};
 use rtx_ir::{Grad, NodeId, Op, Prim, Type, ValueId};
@@ -38,6 +40,20 @@ pub(crate) enum Edge {
 }
 
 impl Edge {
+    /// A number that no other edge has.
+    pub fn key(&self) -> (usize, u32) {
+        match self {
+            Edge::Leaf(leaf) => (Arc::as_ptr(leaf) as usize, u32::MAX),
+            Edge::Node(record, i) => (Arc::as_ptr(record) as usize, *i),
+        }
+    }
+    /// When what it leads to was made.
+    pub fn sequence(&self) -> u64 {
+        match self {
+            Edge::Leaf(leaf) => leaf.id,
+            Edge::Node(record, _) => record.sequence,
+        }
+    }
     pub fn same(&self, other: &Edge) -> bool {
         match (self, other) {
             (Edge::Leaf(a), Edge::Leaf(b)) => Arc::ptr_eq(a, b),
@@ -53,9 +69,16 @@ pub(crate) type Hook = Arc<dyn Fn(&Tensor) -> Option<Tensor> + Send + Sync>;
 /// The end of a gradient's way: a tensor marked by `requires_grad_`.
 pub(crate) struct Leaf {
     pub id: u64,
+    /// The variable of a transformation: `backward()` leaves nothing there.
+    pub is_variable: bool,
     pub grad: Mutex<Option<Tensor>>,
-    pub hooks: Mutex<Vec<Hook>>,
+    /// By number.
+    pub hooks: Mutex<Vec<(u64, Hook)>>,
+    /// Called when `.grad` has been left.
+    pub after: Mutex<Vec<(u64, After)>>,
 }
+/// What is called when a gradient has been left in a leaf.
+pub(crate) type After = Arc<dyn Fn() + Send + Sync>;
 
 /// What is remembered of one node: contract A1's unit of saving.
 pub(crate) struct Record {
@@ -65,7 +88,8 @@ pub(crate) struct Record {
     pub location: Location,
     /// Output types.
     pub types: SmallVec<[Type; 1]>,
-    pub hooks: Mutex<Vec<(u32, Hook)>>,
+    /// By output and number.
+    pub hooks: Mutex<Vec<(u32, u64, Hook)>>,
     state: Mutex<State>,
 }
 
@@ -89,6 +113,8 @@ pub(crate) enum Rule {
     Custom(Box<dyn CustomRule>),
     /// The cotangent itself: a clone's.
     Identity,
+    /// The same, once what was computed inside has been recorded again.
+    Again(Arc<Again>),
     /// Already buried.
     Gone,
 }
@@ -118,7 +144,15 @@ pub(crate) fn next_id() -> u64 {
 
 impl Leaf {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { id: next_id(), grad: Mutex::new(None), hooks: Mutex::new(Vec::new()) })
+        Self::with(false)
+    }
+    /// The variable of a transformation.
+    pub fn variable() -> Arc<Self> {
+        Self::with(true)
+    }
+    fn with(is_variable: bool) -> Arc<Self> {
+        let (grad, hooks, after) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Self { id: next_id(), is_variable, grad, hooks, after })
     }
 }
 
@@ -207,13 +241,17 @@ pub(crate) struct Trace<'r, 'g> {
 impl<'r, 'g> Trace<'r, 'g> {
     pub fn new(recorder: &'r mut Recorder<'g>, taping: bool) -> Self {
         let seen = recorder.builder().graph().nodes().len();
+        frame::mark(seen, taping);
         Self { recorder, taping, edges: HashMap::new(), constants: SmallVec::new(), seen }
     }
 
     /// The value in this region. Two tensors may hold one value and differ in where their gradients go (`x` and
     /// `x.detach()`): the second then passes through a reshape to its own shape, which costs nothing.
     pub fn import(&mut self, t: &Traced) -> Result<ValueId> {
-        let mut v = self.recorder.import(&t.value);
+        let mut v = match self.import_into_batch(t)? {
+            Some(v) => v,
+            None => self.recorder.import(&t.value),
+        };
         if !self.taping {
             return Ok(v);
         }
@@ -237,6 +275,23 @@ impl<'r, 'g> Trace<'r, 'g> {
         Ok(v)
     }
 
+    /// Inside a frame for a batch, see [`frame::import`].
+    fn import_into_batch(&mut self, t: &Traced) -> Result<Option<ValueId>> {
+        if frame::purpose() != Some(frame::Purpose::Batch) {
+            return Ok(None);
+        }
+        self.record_new_nodes()?;
+        let v = frame::import(self.recorder, t, self.taping).transpose()?;
+        self.seen = self.recorder.builder().graph().nodes().len();
+        Ok(v)
+    }
+
+    /// No records are made of the nodes appended since the last time.
+    pub(crate) fn forget_new_nodes(&mut self) {
+        self.seen = self.recorder.builder().graph().nodes().len();
+        frame::mark(self.seen, self.taping);
+    }
+
     /// The value, and where its gradient goes.
     pub fn export(&mut self, v: ValueId) -> Result<Traced> {
         self.record_new_nodes()?;
@@ -245,7 +300,7 @@ impl<'r, 'g> Trace<'r, 'g> {
     }
 
     /// Makes the records of the nodes appended since the last time.
-    fn record_new_nodes(&mut self) -> Result<()> {
+    pub(crate) fn record_new_nodes(&mut self) -> Result<()> {
         let end = self.recorder.builder().graph().nodes().len();
         if !self.edges.is_empty() {
             (self.seen..end).try_for_each(|n| self.record_node(NodeId(n as u32)))?;
@@ -281,6 +336,7 @@ impl<'r, 'g> Trace<'r, 'g> {
         let record = Record::new(node.op.name(), node.location, types, Payload { edges, rule });
         for (i, v) in node.outs().enumerate().filter(|(i, _)| floats[*i]) {
             self.edges.insert(v, Edge::Node(record.clone(), i as u32));
+            frame::note_differentiable(v);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use crate::{
     device::Place,
     engine::{self, Value},
     failure::OrPanic,
+    frame,
     shape::{Int, wrap_dim},
     tape::{Edge, Leaf, Payload, Record, Rule, Trace, Traced, is_taping, lock},
     view::View,
@@ -140,7 +141,9 @@ impl Tensor {
             let shown = handle.view.read(&mut trace.recorder.builder(), base)?;
             trace.export(shown)
         })?;
-        *lock(&handle.cache) = Some((version, t.clone()));
+        if frame::may_keep(&whole.value) {
+            *lock(&handle.cache) = Some((version, t.clone()));
+        }
         Ok(t)
     }
 
@@ -207,13 +210,15 @@ impl Tensor {
 }
 
 impl Root {
-    fn contents(&self) -> (Traced, Version) {
+    pub(crate) fn contents(&self) -> (Traced, Version) {
         let auto = lock(&self.auto);
         let contents = lock(&self.storage.0);
         let t = Traced { value: contents.value.clone(), edge: auto.edge.clone() };
         (t, (contents.version, auto.generation))
     }
-    fn set(&self, new: Traced, taping: bool) {
+    /// A write: the value is replaced, and where gradients go too if they are taped.
+    pub(crate) fn set(self: &Arc<Self>, new: Traced, taping: bool) {
+        frame::note_written(self, &self.contents().0);
         let mut auto = lock(&self.auto);
         let mut contents = lock(&self.storage.0);
         let old_value = std::mem::replace(&mut contents.value, new.value);
@@ -222,6 +227,17 @@ impl Root {
         let old_edge = if taping { std::mem::replace(&mut auto.edge, new.edge) } else { None };
         drop(auto);
         drop((old_value, old_edge));
+    }
+    /// As it was before a write.
+    pub(crate) fn restore(&self, old: Traced) {
+        let mut auto = lock(&self.auto);
+        let mut contents = lock(&self.storage.0);
+        let now = std::mem::replace(&mut contents.value, old.value);
+        contents.version += 1;
+        drop(contents);
+        let edge = std::mem::replace(&mut auto.edge, old.edge);
+        drop(auto);
+        drop((now, edge));
     }
     fn detached(&self) -> Arc<Root> {
         Arc::new(Root { storage: self.storage.clone(), auto: Mutex::default() })
@@ -247,6 +263,12 @@ impl Tensor {
     /// Is it the same tensor, or the same view of one cell?
     pub fn is_alias_of(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.shares_storage(other) && self.0.view == other.0.view
+    }
+    /// The same tensor as long as somebody holds it: what a hook keeps of it.
+    pub(crate) fn downgrade(&self) -> impl Fn() -> Option<Tensor> + Send + Sync + use<> {
+        let handle = Arc::downgrade(&self.0.root);
+        let view = self.0.view.clone();
+        move || handle.upgrade().map(|root| Self::from_parts(root, view.clone()))
     }
     /// Do writes to one reach the other's cell?
     pub fn shares_storage(&self, other: &Tensor) -> bool {
