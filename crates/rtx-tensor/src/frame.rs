@@ -59,7 +59,7 @@ pub(crate) struct Notes {
 
 impl Notes {
     fn mark(&mut self, from: usize, flows: bool) {
-        if self.marks.last().map_or(true, |m| m.1) != flows {
+        if self.marks.last().is_none_or(|m| m.1) != flows {
             self.marks.push((from, flows));
         }
     }

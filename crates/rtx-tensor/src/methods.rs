@@ -398,6 +398,46 @@ impl Tensor {
     pub fn rsub_with(&self, other: impl Operand, options: options::Rsub) -> Tensor {
         TryTensor::try_rsub_with(self, other, options).or_panic()
     }
+    /// The largest so far along `dim`, NaN from the first one on; of bools `any`.
+    #[track_caller]
+    pub fn scan_max(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_scan_max(self, dim).or_panic()
+    }
+    /// [`Tensor::scan_max`] with options.
+    #[track_caller]
+    pub fn scan_max_with(&self, dim: impl Int, options: options::ScanMax) -> Tensor {
+        TryTensor::try_scan_max_with(self, dim, options).or_panic()
+    }
+    /// The smallest so far along `dim`, NaN from the first one on; of bools `all`.
+    #[track_caller]
+    pub fn scan_min(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_scan_min(self, dim).or_panic()
+    }
+    /// [`Tensor::scan_min`] with options.
+    #[track_caller]
+    pub fn scan_min_with(&self, dim: impl Int, options: options::ScanMin) -> Tensor {
+        TryTensor::try_scan_min_with(self, dim, options).or_panic()
+    }
+    /// Running products along `dim`, one element after the other; integers wrap.
+    #[track_caller]
+    pub fn scan_prod(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_scan_prod(self, dim).or_panic()
+    }
+    /// [`Tensor::scan_prod`] with options.
+    #[track_caller]
+    pub fn scan_prod_with(&self, dim: impl Int, options: options::ScanProd) -> Tensor {
+        TryTensor::try_scan_prod_with(self, dim, options).or_panic()
+    }
+    /// Running sums along `dim`, one element after the other; integers wrap.
+    #[track_caller]
+    pub fn scan_sum(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_scan_sum(self, dim).or_panic()
+    }
+    /// [`Tensor::scan_sum`] with options.
+    #[track_caller]
+    pub fn scan_sum_with(&self, dim: impl Int, options: options::ScanSum) -> Tensor {
+        TryTensor::try_scan_sum_with(self, dim, options).or_panic()
+    }
     /// self with out\[.., index\[.., i, ..\], ..\] = src\[.., i, ..\] along dim; the last one wins.
     #[track_caller]
     pub fn scatter(&self, dim: impl Int, index: impl Operand, src: impl Operand) -> Tensor {
@@ -917,6 +957,46 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_rsub_with(&self, other: impl Operand, options: options::Rsub) -> Result<Tensor>;
+    /// [`Tensor::scan_max`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_scan_max(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::scan_max_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_scan_max_with(&self, dim: impl Int, options: options::ScanMax) -> Result<Tensor>;
+    /// [`Tensor::scan_min`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_scan_min(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::scan_min_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_scan_min_with(&self, dim: impl Int, options: options::ScanMin) -> Result<Tensor>;
+    /// [`Tensor::scan_prod`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_scan_prod(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::scan_prod_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_scan_prod_with(&self, dim: impl Int, options: options::ScanProd) -> Result<Tensor>;
+    /// [`Tensor::scan_sum`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_scan_sum(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::scan_sum_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_scan_sum_with(&self, dim: impl Int, options: options::ScanSum) -> Result<Tensor>;
     /// [`Tensor::scatter`].
     ///
     /// # Errors
@@ -1408,6 +1488,38 @@ impl TryTensor for Tensor {
         call_one(op!("rsub"), &[Argument::from(self), other.argument(), options.alpha.into()])
     }
     #[track_caller]
+    fn try_scan_max(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_scan_max_with(dim, options::ScanMax::default())
+    }
+    #[track_caller]
+    fn try_scan_max_with(&self, dim: impl Int, options: options::ScanMax) -> Result<Tensor> {
+        call_one(op!("scan_max"), &[Argument::from(self), dim.int().into(), options.reverse.into()])
+    }
+    #[track_caller]
+    fn try_scan_min(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_scan_min_with(dim, options::ScanMin::default())
+    }
+    #[track_caller]
+    fn try_scan_min_with(&self, dim: impl Int, options: options::ScanMin) -> Result<Tensor> {
+        call_one(op!("scan_min"), &[Argument::from(self), dim.int().into(), options.reverse.into()])
+    }
+    #[track_caller]
+    fn try_scan_prod(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_scan_prod_with(dim, options::ScanProd::default())
+    }
+    #[track_caller]
+    fn try_scan_prod_with(&self, dim: impl Int, options: options::ScanProd) -> Result<Tensor> {
+        call_one(op!("scan_prod"), &[Argument::from(self), dim.int().into(), options.reverse.into()])
+    }
+    #[track_caller]
+    fn try_scan_sum(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_scan_sum_with(dim, options::ScanSum::default())
+    }
+    #[track_caller]
+    fn try_scan_sum_with(&self, dim: impl Int, options: options::ScanSum) -> Result<Tensor> {
+        call_one(op!("scan_sum"), &[Argument::from(self), dim.int().into(), options.reverse.into()])
+    }
+    #[track_caller]
     fn try_scatter(&self, dim: impl Int, index: impl Operand, src: impl Operand) -> Result<Tensor> {
         call_one(op!("scatter"), &[Argument::from(self), dim.int().into(), index.argument(), src.argument()])
     }
@@ -1670,6 +1782,50 @@ pub mod options {
     impl Default for Rsub {
         fn default() -> Self {
             Self { alpha: Scalar::Int(1) }
+        }
+    }
+    /// Options of [`crate::Tensor::scan_max_with`].
+    #[derive(Clone, Debug)]
+    pub struct ScanMax {
+        /// `reverse`
+        pub reverse: bool,
+    }
+    impl Default for ScanMax {
+        fn default() -> Self {
+            Self { reverse: false }
+        }
+    }
+    /// Options of [`crate::Tensor::scan_min_with`].
+    #[derive(Clone, Debug)]
+    pub struct ScanMin {
+        /// `reverse`
+        pub reverse: bool,
+    }
+    impl Default for ScanMin {
+        fn default() -> Self {
+            Self { reverse: false }
+        }
+    }
+    /// Options of [`crate::Tensor::scan_prod_with`].
+    #[derive(Clone, Debug)]
+    pub struct ScanProd {
+        /// `reverse`
+        pub reverse: bool,
+    }
+    impl Default for ScanProd {
+        fn default() -> Self {
+            Self { reverse: false }
+        }
+    }
+    /// Options of [`crate::Tensor::scan_sum_with`].
+    #[derive(Clone, Debug)]
+    pub struct ScanSum {
+        /// `reverse`
+        pub reverse: bool,
+    }
+    impl Default for ScanSum {
+        fn default() -> Self {
+            Self { reverse: false }
         }
     }
     /// Options of [`crate::Tensor::softmax_with`].

@@ -142,7 +142,7 @@ fn reading_inside_is_an_error_and_leaves_things_as_before() -> Result<()> {
     let cell = torch::zeros([2]);
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         checkpoint(|| {
-            cell.add_(&x.detach());
+            cell.add_(x.detach());
             if true {
                 panic!("of the user");
             }
