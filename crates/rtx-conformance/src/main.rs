@@ -8,9 +8,11 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["goldens", "opinfo", rest @ ..] => goldens_opinfo(rest),
         ["goldens", "train", "gpt", rest @ ..] => directory(rest).and_then(|dir| goldens_gpt(&dir)),
+        ["goldens", "optim", rest @ ..] => directory_of(rest, "optim").and_then(|dir| goldens_optim(&dir)),
         ["bench", rest @ ..] => bench(rest),
         _ => Err("goldens train gpt [--dir DIR]\n\
             goldens opinfo [--dir DIR] [--op NAME] [--dtype f32|bf16|i64] [--failures] [--json FILE] [--bless]\n\
+            goldens optim [--dir DIR]\n\
             bench [ROW ...] [--json FILE]"
             .to_owned()),
     };
@@ -37,6 +39,22 @@ fn directory(rest: &[&str]) -> Result<PathBuf, String> {
         [] => Ok(rtx_conformance::goldens::default_dir()),
         ["--dir", dir] => Ok(PathBuf::from(dir)),
         other => Err(format!("unknown arguments {other:?}; takes --dir DIR")),
+    }
+}
+
+/// The folder of one kind of goldens: the one given, or the copy beside this crate.
+fn directory_of(rest: &[&str], kind: &str) -> Result<PathBuf, String> {
+    let dir = directory(rest)?;
+    Ok(if rest.is_empty() { dir.join(kind) } else { dir })
+}
+
+/// Every optimizer and scheduler; one that differs fails.
+fn goldens_optim(dir: &std::path::Path) -> Result<(), String> {
+    let report = rtx_conformance::goldens::optim::run(dir).map_err(|e| e.to_string())?;
+    print!("{report}");
+    match report.outcomes.iter().filter(|o| o.fault.is_some()).count() {
+        0 => Ok(()),
+        n => Err(format!("{n} configurations differ from PyTorch's")),
     }
 }
 

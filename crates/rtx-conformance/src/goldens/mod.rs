@@ -1,9 +1,10 @@
-//! PyTorch's answers, from data beside this crate: training runs, operators.
+//! PyTorch's answers, from data beside this crate: training runs, operators, optimizers.
 pub mod archive;
 pub mod call_tree;
 pub mod closeness;
 pub mod gpt;
 pub mod opinfo;
+pub mod optim;
 
 use std::path::{Path, PathBuf};
 
