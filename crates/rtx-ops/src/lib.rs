@@ -7,6 +7,7 @@
 mod args;
 mod call;
 mod formula;
+mod lines;
 mod precision;
 
 pub mod activation;
@@ -21,9 +22,13 @@ pub mod movement;
 pub mod norm;
 pub mod optimizer;
 pub mod pointwise;
+pub mod quantile;
 pub mod random;
 pub mod reduce;
+pub mod scan;
+pub mod search;
 pub mod softmax;
+pub mod sort;
 pub mod spelling;
 
 pub use aliases::find;
@@ -46,6 +51,10 @@ const FAMILIES: &[&[&OpDef]] = &[
     create::ALL,
     random::ALL,
     optimizer::ALL,
+    scan::ALL,
+    sort::ALL,
+    quantile::ALL,
+    search::ALL,
 ];
 
 /// How many definitions there are.

@@ -248,6 +248,12 @@ pub(crate) fn call_op(def: &'static OpDef, args: &[Argument]) -> Result<Vec<Tens
 pub(crate) fn call_one(def: &'static OpDef, args: &[Argument]) -> Result<Tensor> {
     one(call_op(def, args)?)
 }
+/// The same, for an op of several results.
+#[track_caller]
+pub(crate) fn call_many<const N: usize>(def: &'static OpDef, args: &[Argument]) -> Result<[Tensor; N]> {
+    let outs = call_op(def, args)?;
+    <[Tensor; N]>::try_from(outs).map_err(|_| Error::new(Kind::Internal, "an op with another number of results"))
+}
 fn one(outs: Vec<Tensor>) -> Result<Tensor> {
     outs.into_iter().next().ok_or_else(|| Error::new(Kind::Internal, "an op without a result"))
 }

@@ -35,6 +35,7 @@ mod operand;
 mod random;
 mod read;
 mod scope;
+mod search;
 pub mod shape;
 mod spelled;
 mod stats;
@@ -60,6 +61,10 @@ pub use random::{
 };
 pub use rtx_core::{DType, Element, Error, Kind, Location, Result, Scalar};
 pub use scope::{current_scope, in_scope};
+pub use search::{
+    SearchSorted, cartesian_prod, combinations, cumulative_trapezoid, isin, searchsorted, searchsorted_with, trapezoid,
+    trapz, tril_indices, triu_indices,
+};
 pub use shape::keep;
 pub use stats::{Counters, Memory, counters, empty_cache, end_step, flush, memory, no_new_plans, reset_peak_memory};
 pub use tensor::Tensor;

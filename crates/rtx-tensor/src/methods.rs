@@ -2,7 +2,7 @@
 #![allow(clippy::derivable_impls, clippy::should_implement_trait, reason = "generated")]
 use crate::{
     Place, Result, Tensor,
-    call::{Argument, call_one, op},
+    call::{Argument, call_many, call_one, op},
     failure::OrPanic,
     index::IntoIndex,
     number::IntoScalar,
@@ -58,6 +58,16 @@ impl Tensor {
     pub fn argmin(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_argmin(self, dim).or_panic()
     }
+    /// The positions of the elements in order along dim; equal ones stay in order.
+    #[track_caller]
+    pub fn argsort(&self) -> Tensor {
+        TryTensor::try_argsort(self).or_panic()
+    }
+    /// [`Tensor::argsort`] with options.
+    #[track_caller]
+    pub fn argsort_with(&self, options: options::Argsort) -> Tensor {
+        TryTensor::try_argsort_with(self, options).or_panic()
+    }
     /// The angle of the point (`other`, `self`), in -π..=π.
     #[track_caller]
     pub fn atan2(&self, other: impl Operand) -> Tensor {
@@ -93,6 +103,16 @@ impl Tensor {
     pub fn bitwise_xor(&self, other: impl Operand) -> Tensor {
         TryTensor::try_bitwise_xor(self, other).or_panic()
     }
+    /// How many of the sorted boundaries are less than each value; with right, not greater.
+    #[track_caller]
+    pub fn bucketize(&self, boundaries: impl Operand) -> Tensor {
+        TryTensor::try_bucketize(self, boundaries).or_panic()
+    }
+    /// [`Tensor::bucketize`] with options.
+    #[track_caller]
+    pub fn bucketize_with(&self, boundaries: impl Operand, options: options::Bucketize) -> Tensor {
+        TryTensor::try_bucketize_with(self, boundaries, options).or_panic()
+    }
     /// The smallest integer that is not smaller; integers stay.
     #[track_caller]
     pub fn ceil(&self) -> Tensor {
@@ -102,6 +122,56 @@ impl Tensor {
     #[track_caller]
     pub fn cos(&self) -> Tensor {
         TryTensor::try_cos(self).or_panic()
+    }
+    /// How many elements over dim, or of all, are not zero.
+    #[track_caller]
+    pub fn count_nonzero(&self) -> Tensor {
+        TryTensor::try_count_nonzero(self).or_panic()
+    }
+    /// [`Tensor::count_nonzero`] with options.
+    #[track_caller]
+    pub fn count_nonzero_with(&self, options: options::CountNonzero) -> Tensor {
+        TryTensor::try_count_nonzero_with(self, options).or_panic()
+    }
+    /// The largest element so far along dim and its position, the last one of equal ones; NaN stays.
+    #[track_caller]
+    pub fn cummax(&self, dim: impl Int) -> (Tensor, Tensor) {
+        TryTensor::try_cummax(self, dim).or_panic()
+    }
+    /// The smallest element so far along dim and its position, the last one of equal ones; NaN stays.
+    #[track_caller]
+    pub fn cummin(&self, dim: impl Int) -> (Tensor, Tensor) {
+        TryTensor::try_cummin(self, dim).or_panic()
+    }
+    /// y_t = x_0 · … · x_t along dim, one after the other; integers and bools multiply as i64.
+    #[track_caller]
+    pub fn cumprod(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_cumprod(self, dim).or_panic()
+    }
+    /// [`Tensor::cumprod`] with options.
+    #[track_caller]
+    pub fn cumprod_with(&self, dim: impl Int, options: options::Cumprod) -> Tensor {
+        TryTensor::try_cumprod_with(self, dim, options).or_panic()
+    }
+    /// y_t = x_0 + … + x_t along dim, one after the other; integers and bools add up as i64.
+    #[track_caller]
+    pub fn cumsum(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_cumsum(self, dim).or_panic()
+    }
+    /// [`Tensor::cumsum`] with options.
+    #[track_caller]
+    pub fn cumsum_with(&self, dim: impl Int, options: options::Cumsum) -> Tensor {
+        TryTensor::try_cumsum_with(self, dim, options).or_panic()
+    }
+    /// x_{t+1} - x_t along dim, n times, after prepend and append are joined on; of bools whether they differ.
+    #[track_caller]
+    pub fn diff(&self) -> Tensor {
+        TryTensor::try_diff(self).or_panic()
+    }
+    /// [`Tensor::diff`] with options.
+    #[track_caller]
+    pub fn diff_with(&self, options: options::Diff) -> Tensor {
+        TryTensor::try_diff_with(self, options).or_panic()
     }
     /// `self / other`, correctly rounded; bool and integers become f32.
     #[track_caller]
@@ -173,6 +243,16 @@ impl Tensor {
     pub fn gt(&self, other: impl Operand) -> Tensor {
         TryTensor::try_gt(self, other).or_panic()
     }
+    /// How many elements lie in each of the bins between min and max, the last one closed; between the smallest and the largest element where min = max.
+    #[track_caller]
+    pub fn histc(&self) -> Tensor {
+        TryTensor::try_histc(self).or_panic()
+    }
+    /// [`Tensor::histc`] with options.
+    #[track_caller]
+    pub fn histc_with(&self, options: options::Histc) -> Tensor {
+        TryTensor::try_histc_with(self, options).or_panic()
+    }
     /// self with the slices of source added along dim where index says, in ascending order.
     #[track_caller]
     pub fn index_add(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Tensor {
@@ -197,6 +277,11 @@ impl Tensor {
     #[track_caller]
     pub fn isnan(&self) -> Tensor {
         TryTensor::try_isnan(self).or_panic()
+    }
+    /// The k-th smallest element along dim, counted from 1, and its position; NaN is the largest.
+    #[track_caller]
+    pub fn kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> (Tensor, Tensor) {
+        TryTensor::try_kthvalue(self, k, dim).or_panic()
     }
     /// Is the first smaller or equal? Of NaN false.
     #[track_caller]
@@ -237,6 +322,11 @@ impl Tensor {
     #[track_caller]
     pub fn log_softmax_with(&self, dim: impl Int, options: options::LogSoftmax) -> Tensor {
         TryTensor::try_log_softmax_with(self, dim, options).or_panic()
+    }
+    /// y_t = log Σ_{i ≤ t} exp x_i along dim: with m_t the largest so far, m_t + log s_t where s_t = s_{t-1} exp(m_{t-1} - m_t) + exp(x_t - m_t).
+    #[track_caller]
+    pub fn logcumsumexp(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_logcumsumexp(self, dim).or_panic()
     }
     /// Are both elements not zero?
     #[track_caller]
@@ -293,10 +383,20 @@ impl Tensor {
     pub fn mean_with(&self, dim: impl IntoAxes, options: options::Mean) -> Tensor {
         TryTensor::try_mean_with(self, dim, options).or_panic()
     }
+    /// The middle element along dim, the lower one of two, and its position; the first NaN where there is one.
+    #[track_caller]
+    pub fn median(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
+        TryTensor::try_median(self, dim).or_panic()
+    }
     /// The smaller; NaN if either is NaN. Equal ones share the cotangent.
     #[track_caller]
     pub fn minimum(&self, other: impl Operand) -> Tensor {
         TryTensor::try_minimum(self, other).or_panic()
+    }
+    /// The most frequent element along dim, the smallest of several, and the position of its last occurrence.
+    #[track_caller]
+    pub fn mode(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
+        TryTensor::try_mode(self, dim).or_panic()
     }
     /// (self - target)²: as it is (0, "none"), averaged (1, "mean") or summed (2, "sum").
     #[track_caller]
@@ -308,10 +408,30 @@ impl Tensor {
     pub fn mse_loss_with(&self, target: impl Operand, options: options::MseLoss) -> Tensor {
         TryTensor::try_mse_loss_with(self, target, options).or_panic()
     }
+    /// The elements in order along the first dim.
+    #[track_caller]
+    pub fn msort(&self) -> Tensor {
+        TryTensor::try_msort(self).or_panic()
+    }
     /// `self * other`; integers wrap; of bools `and`.
     #[track_caller]
     pub fn mul(&self, other: impl Operand) -> Tensor {
         TryTensor::try_mul(self, other).or_panic()
+    }
+    /// The middle element along dim of those that are no NaN, the lower one of two, and its position.
+    #[track_caller]
+    pub fn nanmedian(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
+        TryTensor::try_nanmedian(self, dim).or_panic()
+    }
+    /// As quantile, of the elements that are no NaN.
+    #[track_caller]
+    pub fn nanquantile(&self, q: impl Operand, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_nanquantile(self, q, dim).or_panic()
+    }
+    /// [`Tensor::nanquantile`] with options.
+    #[track_caller]
+    pub fn nanquantile_with(&self, q: impl Operand, dim: impl IntoAxes, options: options::Nanquantile) -> Tensor {
+        TryTensor::try_nanquantile_with(self, q, dim, options).or_panic()
     }
     /// self ≠ other, element by element; NaN differs from everything.
     #[track_caller]
@@ -322,6 +442,16 @@ impl Tensor {
     #[track_caller]
     pub fn neg(&self) -> Tensor {
         TryTensor::try_neg(self).or_panic()
+    }
+    /// The positions of the first elements that are not zero, one row each; rows that are left hold fill_value.
+    #[track_caller]
+    pub fn nonzero_static(&self, size: impl Int) -> Tensor {
+        TryTensor::try_nonzero_static(self, size).or_panic()
+    }
+    /// [`Tensor::nonzero_static`] with options.
+    #[track_caller]
+    pub fn nonzero_static_with(&self, size: impl Int, options: options::NonzeroStatic) -> Tensor {
+        TryTensor::try_nonzero_static_with(self, size, options).or_panic()
     }
     /// out\[i.., c\] = 1 where self\[i..\] = c, else 0, as i64; the number of classes is given.
     #[track_caller]
@@ -347,6 +477,16 @@ impl Tensor {
     #[track_caller]
     pub fn prod_with(&self, dim: impl IntoAxes, options: options::Prod) -> Tensor {
         TryTensor::try_prod_with(self, dim, options).or_panic()
+    }
+    /// What lies at position q · (n - 1) of the sorted elements along dim, or of all; between two, by interpolation. Several q make a dim in front. NaN where there is one.
+    #[track_caller]
+    pub fn quantile(&self, q: impl Operand, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_quantile(self, q, dim).or_panic()
+    }
+    /// [`Tensor::quantile`] with options.
+    #[track_caller]
+    pub fn quantile_with(&self, q: impl Operand, dim: impl IntoAxes, options: options::Quantile) -> Tensor {
+        TryTensor::try_quantile_with(self, q, dim, options).or_panic()
     }
     /// 1 / self.
     #[track_caller]
@@ -488,6 +628,16 @@ impl Tensor {
     pub fn softplus_with(&self, options: options::Softplus) -> Tensor {
         TryTensor::try_softplus_with(self, options).or_panic()
     }
+    /// The elements in order along dim and their positions; equal ones stay in order, NaN is the largest.
+    #[track_caller]
+    pub fn sort(&self) -> (Tensor, Tensor) {
+        TryTensor::try_sort(self).or_panic()
+    }
+    /// [`Tensor::sort`] with options.
+    #[track_caller]
+    pub fn sort_with(&self, options: options::Sort) -> (Tensor, Tensor) {
+        TryTensor::try_sort_with(self, options).or_panic()
+    }
     /// `√x`, correctly rounded.
     #[track_caller]
     pub fn sqrt(&self) -> Tensor {
@@ -532,6 +682,16 @@ impl Tensor {
     #[track_caller]
     pub fn tanh(&self) -> Tensor {
         TryTensor::try_tanh(self).or_panic()
+    }
+    /// The k largest (or smallest) along dim and their positions, in order; NaN is the largest.
+    #[track_caller]
+    pub fn topk(&self, k: impl Int) -> (Tensor, Tensor) {
+        TryTensor::try_topk(self, k).or_panic()
+    }
+    /// [`Tensor::topk`] with options.
+    #[track_caller]
+    pub fn topk_with(&self, k: impl Int, options: options::Topk) -> (Tensor, Tensor) {
+        TryTensor::try_topk_with(self, k, options).or_panic()
     }
     /// Zero where column > row + diagonal, in the last two dims.
     #[track_caller]
@@ -617,6 +777,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_argmin(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::argsort`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_argsort(&self) -> Result<Tensor>;
+    /// [`Tensor::argsort_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_argsort_with(&self, options: options::Argsort) -> Result<Tensor>;
     /// [`Tensor::atan2`].
     ///
     /// # Errors
@@ -652,6 +822,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_bitwise_xor(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::bucketize`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_bucketize(&self, boundaries: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::bucketize_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_bucketize_with(&self, boundaries: impl Operand, options: options::Bucketize) -> Result<Tensor>;
     /// [`Tensor::ceil`].
     ///
     /// # Errors
@@ -662,6 +842,56 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_cos(&self) -> Result<Tensor>;
+    /// [`Tensor::count_nonzero`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_count_nonzero(&self) -> Result<Tensor>;
+    /// [`Tensor::count_nonzero_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_count_nonzero_with(&self, options: options::CountNonzero) -> Result<Tensor>;
+    /// [`Tensor::cummax`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cummax(&self, dim: impl Int) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::cummin`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cummin(&self, dim: impl Int) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::cumprod`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cumprod(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::cumprod_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cumprod_with(&self, dim: impl Int, options: options::Cumprod) -> Result<Tensor>;
+    /// [`Tensor::cumsum`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cumsum(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::cumsum_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cumsum_with(&self, dim: impl Int, options: options::Cumsum) -> Result<Tensor>;
+    /// [`Tensor::diff`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_diff(&self) -> Result<Tensor>;
+    /// [`Tensor::diff_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_diff_with(&self, options: options::Diff) -> Result<Tensor>;
     /// [`Tensor::div`].
     ///
     /// # Errors
@@ -732,6 +962,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_gt(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::histc`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_histc(&self) -> Result<Tensor>;
+    /// [`Tensor::histc_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_histc_with(&self, options: options::Histc) -> Result<Tensor>;
     /// [`Tensor::index_add`].
     ///
     /// # Errors
@@ -757,6 +997,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_isnan(&self) -> Result<Tensor>;
+    /// [`Tensor::kthvalue`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::le`].
     ///
     /// # Errors
@@ -797,6 +1042,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_log_softmax_with(&self, dim: impl Int, options: options::LogSoftmax) -> Result<Tensor>;
+    /// [`Tensor::logcumsumexp`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_logcumsumexp(&self, dim: impl Int) -> Result<Tensor>;
     /// [`Tensor::logical_and`].
     ///
     /// # Errors
@@ -852,11 +1102,21 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_mean_with(&self, dim: impl IntoAxes, options: options::Mean) -> Result<Tensor>;
+    /// [`Tensor::median`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_median(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::minimum`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_minimum(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::mode`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_mode(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::mse_loss`].
     ///
     /// # Errors
@@ -867,11 +1127,36 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_mse_loss_with(&self, target: impl Operand, options: options::MseLoss) -> Result<Tensor>;
+    /// [`Tensor::msort`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_msort(&self) -> Result<Tensor>;
     /// [`Tensor::mul`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_mul(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::nanmedian`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nanmedian(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::nanquantile`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nanquantile(&self, q: impl Operand, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::nanquantile_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nanquantile_with(
+        &self,
+        q: impl Operand,
+        dim: impl IntoAxes,
+        options: options::Nanquantile,
+    ) -> Result<Tensor>;
     /// [`Tensor::ne`].
     ///
     /// # Errors
@@ -882,6 +1167,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_neg(&self) -> Result<Tensor>;
+    /// [`Tensor::nonzero_static`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nonzero_static(&self, size: impl Int) -> Result<Tensor>;
+    /// [`Tensor::nonzero_static_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nonzero_static_with(&self, size: impl Int, options: options::NonzeroStatic) -> Result<Tensor>;
     /// [`Tensor::one_hot`].
     ///
     /// # Errors
@@ -907,6 +1202,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_prod_with(&self, dim: impl IntoAxes, options: options::Prod) -> Result<Tensor>;
+    /// [`Tensor::quantile`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_quantile(&self, q: impl Operand, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::quantile_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_quantile_with(&self, q: impl Operand, dim: impl IntoAxes, options: options::Quantile) -> Result<Tensor>;
     /// [`Tensor::reciprocal`].
     ///
     /// # Errors
@@ -1047,6 +1352,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_softplus_with(&self, options: options::Softplus) -> Result<Tensor>;
+    /// [`Tensor::sort`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_sort(&self) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::sort_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_sort_with(&self, options: options::Sort) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::sqrt`].
     ///
     /// # Errors
@@ -1092,6 +1407,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_tanh(&self) -> Result<Tensor>;
+    /// [`Tensor::topk`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_topk(&self, k: impl Int) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::topk_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_topk_with(&self, k: impl Int, options: options::Topk) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::tril`].
     ///
     /// # Errors
@@ -1213,6 +1538,14 @@ impl TryTensor for Tensor {
         call_one(op!("argmin"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()])
     }
     #[track_caller]
+    fn try_argsort(&self) -> Result<Tensor> {
+        self.try_argsort_with(options::Argsort::default())
+    }
+    #[track_caller]
+    fn try_argsort_with(&self, options: options::Argsort) -> Result<Tensor> {
+        call_one(op!("argsort"), &[Argument::from(self), options.dim.into(), options.descending.into()])
+    }
+    #[track_caller]
     fn try_atan2(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("atan2"), &[Argument::from(self), other.argument()])
     }
@@ -1241,12 +1574,72 @@ impl TryTensor for Tensor {
         call_one(op!("bitwise_xor"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
+    fn try_bucketize(&self, boundaries: impl Operand) -> Result<Tensor> {
+        self.try_bucketize_with(boundaries, options::Bucketize::default())
+    }
+    #[track_caller]
+    fn try_bucketize_with(&self, boundaries: impl Operand, options: options::Bucketize) -> Result<Tensor> {
+        call_one(
+            op!("bucketize"),
+            &[Argument::from(self), boundaries.argument(), options.out_int32.into(), options.right.into()],
+        )
+    }
+    #[track_caller]
     fn try_ceil(&self) -> Result<Tensor> {
         call_one(op!("ceil"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_cos(&self) -> Result<Tensor> {
         call_one(op!("cos"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_count_nonzero(&self) -> Result<Tensor> {
+        self.try_count_nonzero_with(options::CountNonzero::default())
+    }
+    #[track_caller]
+    fn try_count_nonzero_with(&self, options: options::CountNonzero) -> Result<Tensor> {
+        call_one(op!("count_nonzero"), &[Argument::from(self), options.dim.into()])
+    }
+    #[track_caller]
+    fn try_cummax(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        call_many(op!("cummax"), &[Argument::from(self), dim.int().into()]).map(Into::into)
+    }
+    #[track_caller]
+    fn try_cummin(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        call_many(op!("cummin"), &[Argument::from(self), dim.int().into()]).map(Into::into)
+    }
+    #[track_caller]
+    fn try_cumprod(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_cumprod_with(dim, options::Cumprod::default())
+    }
+    #[track_caller]
+    fn try_cumprod_with(&self, dim: impl Int, options: options::Cumprod) -> Result<Tensor> {
+        call_one(op!("cumprod"), &[Argument::from(self), dim.int().into(), options.dtype.into()])
+    }
+    #[track_caller]
+    fn try_cumsum(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_cumsum_with(dim, options::Cumsum::default())
+    }
+    #[track_caller]
+    fn try_cumsum_with(&self, dim: impl Int, options: options::Cumsum) -> Result<Tensor> {
+        call_one(op!("cumsum"), &[Argument::from(self), dim.int().into(), options.dtype.into()])
+    }
+    #[track_caller]
+    fn try_diff(&self) -> Result<Tensor> {
+        self.try_diff_with(options::Diff::default())
+    }
+    #[track_caller]
+    fn try_diff_with(&self, options: options::Diff) -> Result<Tensor> {
+        call_one(
+            op!("diff"),
+            &[
+                Argument::from(self),
+                options.n.into(),
+                options.dim.into(),
+                options.prepend.as_ref().into(),
+                options.append.as_ref().into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_div(&self, other: impl Operand) -> Result<Tensor> {
@@ -1305,6 +1698,14 @@ impl TryTensor for Tensor {
         call_one(op!("gt"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
+    fn try_histc(&self) -> Result<Tensor> {
+        self.try_histc_with(options::Histc::default())
+    }
+    #[track_caller]
+    fn try_histc_with(&self, options: options::Histc) -> Result<Tensor> {
+        call_one(op!("histc"), &[Argument::from(self), options.bins.into(), options.min.into(), options.max.into()])
+    }
+    #[track_caller]
     fn try_index_add(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Result<Tensor> {
         call_one(op!("index_add"), &[Argument::from(self), dim.int().into(), index.argument(), source.argument()])
     }
@@ -1323,6 +1724,12 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_isnan(&self) -> Result<Tensor> {
         call_one(op!("isnan"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
+        let axes = dim.axes();
+        call_many(op!("kthvalue"), &[Argument::from(self), k.int().into(), axes.list(), axes.keep.scalar().into()])
+            .map(Into::into)
     }
     #[track_caller]
     fn try_le(&self, other: impl Operand) -> Result<Tensor> {
@@ -1355,6 +1762,10 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_log_softmax_with(&self, dim: impl Int, options: options::LogSoftmax) -> Result<Tensor> {
         call_one(op!("log_softmax"), &[Argument::from(self), dim.int().into(), options.dtype.into()])
+    }
+    #[track_caller]
+    fn try_logcumsumexp(&self, dim: impl Int) -> Result<Tensor> {
+        call_one(op!("logcumsumexp"), &[Argument::from(self), dim.int().into()])
     }
     #[track_caller]
     fn try_logical_and(&self, other: impl Operand) -> Result<Tensor> {
@@ -1403,8 +1814,18 @@ impl TryTensor for Tensor {
         call_one(op!("mean"), &[Argument::from(self), axes.list(), axes.keep.scalar().into(), options.dtype.into()])
     }
     #[track_caller]
+    fn try_median(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
+        let axes = dim.axes();
+        call_many(op!("median"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()]).map(Into::into)
+    }
+    #[track_caller]
     fn try_minimum(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("minimum"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_mode(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
+        let axes = dim.axes();
+        call_many(op!("mode"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()]).map(Into::into)
     }
     #[track_caller]
     fn try_mse_loss(&self, target: impl Operand) -> Result<Tensor> {
@@ -1415,8 +1836,34 @@ impl TryTensor for Tensor {
         call_one(op!("mse_loss"), &[Argument::from(self), target.argument(), options.reduction.into()])
     }
     #[track_caller]
+    fn try_msort(&self) -> Result<Tensor> {
+        call_one(op!("msort"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_mul(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("mul"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_nanmedian(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
+        let axes = dim.axes();
+        call_many(op!("nanmedian"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()]).map(Into::into)
+    }
+    #[track_caller]
+    fn try_nanquantile(&self, q: impl Operand, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_nanquantile_with(q, dim, options::Nanquantile::default())
+    }
+    #[track_caller]
+    fn try_nanquantile_with(
+        &self,
+        q: impl Operand,
+        dim: impl IntoAxes,
+        options: options::Nanquantile,
+    ) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("nanquantile"),
+            &[Argument::from(self), q.argument(), axes.list(), axes.keep.scalar().into(), options.interpolation.into()],
+        )
     }
     #[track_caller]
     fn try_ne(&self, other: impl Operand) -> Result<Tensor> {
@@ -1425,6 +1872,14 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_neg(&self) -> Result<Tensor> {
         call_one(op!("neg"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_nonzero_static(&self, size: impl Int) -> Result<Tensor> {
+        self.try_nonzero_static_with(size, options::NonzeroStatic::default())
+    }
+    #[track_caller]
+    fn try_nonzero_static_with(&self, size: impl Int, options: options::NonzeroStatic) -> Result<Tensor> {
+        call_one(op!("nonzero_static"), &[Argument::from(self), size.int().into(), options.fill_value.into()])
     }
     #[track_caller]
     fn try_one_hot(&self) -> Result<Tensor> {
@@ -1446,6 +1901,18 @@ impl TryTensor for Tensor {
     fn try_prod_with(&self, dim: impl IntoAxes, options: options::Prod) -> Result<Tensor> {
         let axes = dim.axes();
         call_one(op!("prod"), &[Argument::from(self), axes.list(), axes.keep.scalar().into(), options.dtype.into()])
+    }
+    #[track_caller]
+    fn try_quantile(&self, q: impl Operand, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_quantile_with(q, dim, options::Quantile::default())
+    }
+    #[track_caller]
+    fn try_quantile_with(&self, q: impl Operand, dim: impl IntoAxes, options: options::Quantile) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("quantile"),
+            &[Argument::from(self), q.argument(), axes.list(), axes.keep.scalar().into(), options.interpolation.into()],
+        )
     }
     #[track_caller]
     fn try_reciprocal(&self) -> Result<Tensor> {
@@ -1560,6 +2027,14 @@ impl TryTensor for Tensor {
         call_one(op!("softplus"), &[Argument::from(self), options.beta.into(), options.threshold.into()])
     }
     #[track_caller]
+    fn try_sort(&self) -> Result<(Tensor, Tensor)> {
+        self.try_sort_with(options::Sort::default())
+    }
+    #[track_caller]
+    fn try_sort_with(&self, options: options::Sort) -> Result<(Tensor, Tensor)> {
+        call_many(op!("sort"), &[Argument::from(self), options.dim.into(), options.descending.into()]).map(Into::into)
+    }
+    #[track_caller]
     fn try_sqrt(&self) -> Result<Tensor> {
         call_one(op!("sqrt"), &[Argument::from(self)])
     }
@@ -1596,6 +2071,18 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_tanh(&self) -> Result<Tensor> {
         call_one(op!("tanh"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_topk(&self, k: impl Int) -> Result<(Tensor, Tensor)> {
+        self.try_topk_with(k, options::Topk::default())
+    }
+    #[track_caller]
+    fn try_topk_with(&self, k: impl Int, options: options::Topk) -> Result<(Tensor, Tensor)> {
+        call_many(
+            op!("topk"),
+            &[Argument::from(self), k.int().into(), options.dim.into(), options.largest.into(), options.sorted.into()],
+        )
+        .map(Into::into)
     }
     #[track_caller]
     fn try_tril(&self) -> Result<Tensor> {
@@ -1662,7 +2149,7 @@ impl TryTensor for Tensor {
 
 /// Options of the ops that have some; the defaults are PyTorch's.
 pub mod options {
-    use super::{DType, Scalar};
+    use super::{DType, Scalar, Tensor};
     /// Options of [`crate::Tensor::add_with`].
     #[derive(Clone, Debug)]
     pub struct Add {
@@ -1672,6 +2159,82 @@ pub mod options {
     impl Default for Add {
         fn default() -> Self {
             Self { alpha: Scalar::Int(1) }
+        }
+    }
+    /// Options of [`crate::Tensor::argsort_with`].
+    #[derive(Clone, Debug)]
+    pub struct Argsort {
+        /// `dim`
+        pub dim: i64,
+        /// `descending`
+        pub descending: bool,
+    }
+    impl Default for Argsort {
+        fn default() -> Self {
+            Self { dim: -1, descending: false }
+        }
+    }
+    /// Options of [`crate::Tensor::bucketize_with`].
+    #[derive(Clone, Debug)]
+    pub struct Bucketize {
+        /// `out_int32`
+        pub out_int32: bool,
+        /// `right`
+        pub right: bool,
+    }
+    impl Default for Bucketize {
+        fn default() -> Self {
+            Self { out_int32: false, right: false }
+        }
+    }
+    /// Options of [`crate::Tensor::count_nonzero_with`].
+    #[derive(Clone, Debug)]
+    pub struct CountNonzero {
+        /// `dim`
+        pub dim: Option<i64>,
+    }
+    impl Default for CountNonzero {
+        fn default() -> Self {
+            Self { dim: None }
+        }
+    }
+    /// Options of [`crate::Tensor::cumprod_with`].
+    #[derive(Clone, Debug)]
+    pub struct Cumprod {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for Cumprod {
+        fn default() -> Self {
+            Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::cumsum_with`].
+    #[derive(Clone, Debug)]
+    pub struct Cumsum {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for Cumsum {
+        fn default() -> Self {
+            Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::diff_with`].
+    #[derive(Clone, Debug)]
+    pub struct Diff {
+        /// `n`
+        pub n: i64,
+        /// `dim`
+        pub dim: i64,
+        /// `prepend`
+        pub prepend: Option<Tensor>,
+        /// `append`
+        pub append: Option<Tensor>,
+    }
+    impl Default for Diff {
+        fn default() -> Self {
+            Self { n: 1, dim: -1, prepend: None, append: None }
         }
     }
     /// Options of [`crate::Tensor::gather_with`].
@@ -1694,6 +2257,21 @@ pub mod options {
     impl Default for Gelu {
         fn default() -> Self {
             Self { approximate: "none" }
+        }
+    }
+    /// Options of [`crate::Tensor::histc_with`].
+    #[derive(Clone, Debug)]
+    pub struct Histc {
+        /// `bins`
+        pub bins: i64,
+        /// `min`
+        pub min: Scalar,
+        /// `max`
+        pub max: Scalar,
+    }
+    impl Default for Histc {
+        fn default() -> Self {
+            Self { bins: 100, min: Scalar::Int(0), max: Scalar::Int(0) }
         }
     }
     /// Options of [`crate::Tensor::leaky_relu_with`].
@@ -1740,6 +2318,28 @@ pub mod options {
             Self { reduction: 1 }
         }
     }
+    /// Options of [`crate::Tensor::nanquantile_with`].
+    #[derive(Clone, Debug)]
+    pub struct Nanquantile {
+        /// `interpolation`
+        pub interpolation: &'static str,
+    }
+    impl Default for Nanquantile {
+        fn default() -> Self {
+            Self { interpolation: "linear" }
+        }
+    }
+    /// Options of [`crate::Tensor::nonzero_static_with`].
+    #[derive(Clone, Debug)]
+    pub struct NonzeroStatic {
+        /// `fill_value`
+        pub fill_value: i64,
+    }
+    impl Default for NonzeroStatic {
+        fn default() -> Self {
+            Self { fill_value: -1 }
+        }
+    }
     /// Options of [`crate::Tensor::one_hot_with`].
     #[derive(Clone, Debug)]
     pub struct OneHot {
@@ -1760,6 +2360,17 @@ pub mod options {
     impl Default for Prod {
         fn default() -> Self {
             Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::quantile_with`].
+    #[derive(Clone, Debug)]
+    pub struct Quantile {
+        /// `interpolation`
+        pub interpolation: &'static str,
+    }
+    impl Default for Quantile {
+        fn default() -> Self {
+            Self { interpolation: "linear" }
         }
     }
     /// Options of [`crate::Tensor::roll_with`].
@@ -1852,6 +2463,19 @@ pub mod options {
             Self { beta: Scalar::Int(1), threshold: Scalar::Int(20) }
         }
     }
+    /// Options of [`crate::Tensor::sort_with`].
+    #[derive(Clone, Debug)]
+    pub struct Sort {
+        /// `dim`
+        pub dim: i64,
+        /// `descending`
+        pub descending: bool,
+    }
+    impl Default for Sort {
+        fn default() -> Self {
+            Self { dim: -1, descending: false }
+        }
+    }
     /// Options of [`crate::Tensor::std_with`].
     #[derive(Clone, Debug)]
     pub struct Std {
@@ -1883,6 +2507,21 @@ pub mod options {
     impl Default for Sum {
         fn default() -> Self {
             Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::topk_with`].
+    #[derive(Clone, Debug)]
+    pub struct Topk {
+        /// `dim`
+        pub dim: i64,
+        /// `largest`
+        pub largest: bool,
+        /// `sorted`
+        pub sorted: bool,
+    }
+    impl Default for Topk {
+        fn default() -> Self {
+            Self { dim: -1, largest: true, sorted: true }
         }
     }
     /// Options of [`crate::Tensor::tril_with`].
