@@ -12,7 +12,7 @@ pub struct Curve<'a> {
     /// What it is.
     pub name: &'a str,
     /// `(step, value)`.
-    pub points: &'a [(f64, f64)],
+    pub points: Vec<(f64, f64)>,
     /// The axis: 0 to the largest value on the left, or 0 to 100 % on the right.
     pub axis: Axis,
 }
@@ -30,7 +30,7 @@ pub enum Axis {
 pub fn draw(title: &str, curves: &[Curve<'_>]) -> String {
     let most = |f: fn(&(f64, f64)) -> f64, axis: Option<Axis>| {
         let shown = curves.iter().filter(|c| axis.is_none_or(|a| a == c.axis));
-        shown.flat_map(|c| c.points).map(f).filter(|x| x.is_finite()).fold(0.0, f64::max)
+        shown.flat_map(|c| &c.points).map(f).filter(|x| x.is_finite()).fold(0.0, f64::max)
     };
     let (x_step, x_max) = ticks(most(|p| p.0, None));
     let (y_step, y_max) = ticks(most(|p| p.1, Some(Axis::Left)));
@@ -121,13 +121,13 @@ mod tests {
 
     #[test]
     fn a_picture_has_one_line_a_curve() {
-        let loss = [(0.0, 2.5), (50.0, f64::NAN), (100.0, 0.5)];
-        let exact = [(50.0, 0.1), (100.0, 0.9)];
+        let loss = vec![(0.0, 2.5), (50.0, f64::NAN), (100.0, 0.5)];
+        let exact = vec![(50.0, 0.1), (100.0, 0.9)];
         let svg = draw(
             "sums & more",
             &[
-                Curve { name: "loss", points: &loss, axis: Axis::Left },
-                Curve { name: "exact", points: &exact, axis: Axis::Percent },
+                Curve { name: "loss", points: loss, axis: Axis::Left },
+                Curve { name: "exact", points: exact, axis: Axis::Percent },
             ],
         );
         assert_eq!(svg.matches("<polyline").count(), 2);

@@ -10,15 +10,58 @@ pub enum Task {
     Sums,
     /// The bytes of a text.
     Text,
+    /// Pictures of clothes, in ten classes.
+    Fashion,
 }
 
 impl Task {
+    const ALL: [Task; 3] = [Task::Sums, Task::Text, Task::Fashion];
+
     /// The name on the command line and in files.
     pub fn name(self) -> &'static str {
         match self {
             Task::Sums => "sums",
             Task::Text => "text",
+            Task::Fashion => "fashion-mnist",
         }
+    }
+    /// The task of a name.
+    ///
+    /// # Errors
+    /// With the names there are.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| "tasks: sums, text, fashion-mnist".to_owned())
+    }
+}
+
+/// Sizes of the GPT that learns text, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// Seconds to a minute.
+    Nano,
+    /// Ten minutes on two cores.
+    Mini,
+    /// The sizes of GPT-2 (124M), over bytes.
+    Gpt2,
+}
+
+impl Preset {
+    const ALL: [Preset; 3] = [Preset::Nano, Preset::Mini, Preset::Gpt2];
+
+    /// The name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::Nano => "nano",
+            Preset::Mini => "mini",
+            Preset::Gpt2 => "gpt2",
+        }
+    }
+    /// The preset of a name.
+    ///
+    /// # Errors
+    /// With the names there are.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| "presets: nano, mini, gpt2".to_owned())
     }
 }
 
@@ -56,12 +99,30 @@ impl Entry for f64 {
     }
 }
 impl Entry for Task {
-    const WHAT: &'static str = "\"sums\" or \"text\"";
+    const WHAT: &'static str = "\"sums\", \"text\" or \"fashion-mnist\"";
     fn read(value: &Value) -> Option<Self> {
-        [Task::Sums, Task::Text].into_iter().find(|t| Some(t.name()) == value.as_str())
+        Task::parse(value.as_str()?).ok()
     }
     fn write(&self) -> Option<Value> {
         Some(Value::String(self.name().to_owned()))
+    }
+}
+impl Entry for Option<Preset> {
+    const WHAT: &'static str = "\"nano\", \"mini\" or \"gpt2\"";
+    fn read(value: &Value) -> Option<Self> {
+        Preset::parse(value.as_str()?).ok().map(Some)
+    }
+    fn write(&self) -> Option<Value> {
+        self.map(|p| Value::String(p.name().to_owned()))
+    }
+}
+impl Entry for String {
+    const WHAT: &'static str = "a text";
+    fn read(value: &Value) -> Option<Self> {
+        value.as_str().map(str::to_owned)
+    }
+    fn write(&self) -> Option<Value> {
+        Some(Value::String(self.clone()))
     }
 }
 impl Entry for Option<PathBuf> {
@@ -83,7 +144,9 @@ macro_rules! settings { ($($(#[$doc:meta])* $name:ident: $T:ty,)*) => {
         /// As a table of `config.toml`.
         pub fn to_table(&self) -> Table {
             let mut table = Table::new();
-            $(if let Some(value) = self.$name.write() { table.insert(stringify!($name).to_owned(), value); })*
+            $(if let Some(value) = self.$name.write() && self.task.has(stringify!($name)) {
+                table.insert(stringify!($name).to_owned(), value);
+            })*
             table
         }
         /// Takes what a table says.
@@ -97,7 +160,7 @@ macro_rules! settings { ($($(#[$doc:meta])* $name:ident: $T:ty,)*) => {
                         bad(format!("{key} = {value} should be {}", <$T>::WHAT))
                     })?,)*
                     // Written for people and checks; not a setting.
-                    "rtx" | "numerics" | "device" => {}
+                    "rtx" | "numerics" => {}
                     _ => return Err(bad(format!("unknown setting {key}")).hint(format!("known: {}", KEYS.join(", ")))),
                 }
             }
@@ -111,6 +174,12 @@ settings! {
     task: Task,
     /// The text to learn, for the task `text`.
     text: Option<PathBuf>,
+    /// The folder of the IDX files, for the task `fashion-mnist`.
+    data: Option<PathBuf>,
+    /// Where the sizes below come from, unless they are changed.
+    preset: Option<Preset>,
+    /// Where it runs.
+    device: String,
     /// Steps at most.
     steps: u64,
     /// Rows a step.
@@ -125,9 +194,9 @@ settings! {
     clip: f64,
     /// Seed of the weights, the order of the data and the sums kept aside.
     seed: u64,
-    /// Blocks of the model.
+    /// Blocks of the GPT.
     layers: usize,
-    /// Width of the model.
+    /// Width of the GPT, channels of the convolutional net.
     width: usize,
     /// Heads of attention.
     heads: usize,
@@ -135,12 +204,28 @@ settings! {
     context: usize,
     /// Deviation of the first weights.
     init: f64,
+    /// Part of the activations that training leaves out, in the convolutional net.
+    dropout: f64,
     /// Steps between two lines of the log.
     report: u64,
     /// Steps between two checks on data set aside.
     check: u64,
     /// Steps between two checkpoints.
     save: u64,
+    /// Checkpoints that are kept.
+    keep: usize,
+}
+
+impl Task {
+    /// Does a setting mean anything for it?
+    fn has(self, key: &str) -> bool {
+        match key {
+            "text" | "preset" => self == Task::Text,
+            "data" | "dropout" => self == Task::Fashion,
+            "layers" | "heads" | "context" | "init" => self != Task::Fashion,
+            _ => true,
+        }
+    }
 }
 
 impl Settings {
@@ -149,6 +234,9 @@ impl Settings {
         let sums = Self {
             task,
             text: None,
+            data: None,
+            preset: None,
+            device: "cpu".to_owned(),
             steps: 500,
             batch: 256,
             lr: 2e-3,
@@ -161,16 +249,67 @@ impl Settings {
             heads: 4,
             context: rustytorch::data::Sums::ROW - 1,
             init: 0.07,
+            dropout: 0.0,
             report: 10,
             check: 25,
             save: 250,
+            keep: 3,
         };
         match task {
             Task::Sums => sums,
             Task::Text => {
                 Self { steps: 2500, batch: 32, lr: 3e-3, context: 64, init: 0.05, report: 25, check: 100, ..sums }
             }
+            Task::Fashion => Self {
+                data: Some(FASHION_FOLDER.into()),
+                steps: 4000,
+                batch: 128,
+                lr: 3e-3,
+                warmup: 100,
+                weight_decay: 0.05,
+                width: 32,
+                dropout: 0.2,
+                report: 25,
+                check: 400,
+                save: 400,
+                ..sums
+            },
         }
+    }
+
+    /// Takes the sizes of a preset, and the rates and counts that go with them.
+    pub fn take_preset(&mut self, preset: Preset) {
+        let nano = Self::of(Task::Text);
+        let sized = match preset {
+            Preset::Nano => nano,
+            Preset::Mini => Self {
+                steps: 2000,
+                batch: 32,
+                lr: 2e-3,
+                warmup: 100,
+                layers: 4,
+                width: 256,
+                heads: 8,
+                context: 128,
+                init: 0.04,
+                ..nano
+            },
+            Preset::Gpt2 => Self {
+                steps: 20_000,
+                batch: 8,
+                lr: 6e-4,
+                warmup: 500,
+                layers: 12,
+                width: 768,
+                heads: 12,
+                context: 1024,
+                init: 0.02,
+                save: 500,
+                ..nano
+            },
+        };
+        let kept = Self { task: self.task, text: self.text.take(), seed: self.seed, ..sized };
+        *self = Self { preset: Some(preset), device: std::mem::take(&mut self.device), ..kept };
     }
 
     /// Defaults of the task that the file names (or `task`), then what the file says.
@@ -185,6 +324,9 @@ impl Settings {
             text.parse().map_err(|e: toml::de::Error| named(bad(format!("not TOML: {}", e.message()))))?;
         let own = table.get("task").and_then(Task::read);
         let mut settings = Self::of(task.or(own).unwrap_or(Task::Sums));
+        if let Some(Some(preset)) = table.get("preset").map(<Option<Preset>>::read) {
+            preset.into_iter().for_each(|p| settings.take_preset(p));
+        }
         settings.take(&table).map_err(named)?;
         settings.task = task.unwrap_or(settings.task);
         Ok(settings)
@@ -205,6 +347,7 @@ impl Settings {
             ("report", self.report as usize),
             ("check", self.check as usize),
             ("save", self.save as usize),
+            ("keep", self.keep),
         ];
         if let Some((name, _)) = positive.iter().find(|(_, n)| *n == 0) {
             return Err(bad(format!("{name} must be 1 at least")));
@@ -217,7 +360,14 @@ impl Settings {
         if !(self.weight_decay.is_finite() && self.weight_decay >= 0.0) {
             return Err(bad(format!("weight_decay must be 0 at least, not {}", self.weight_decay)));
         }
-        if !self.width.is_multiple_of(self.heads) {
+        if !(0.0..1.0).contains(&self.dropout) {
+            return Err(bad(format!("dropout must be 0 or more and below 1, not {}", self.dropout)));
+        }
+        check_device(&self.device)?;
+        if self.width > MOST || self.layers > MOST || self.context > MOST || self.batch > MOST {
+            return Err(bad(format!("width, layers, context and batch are {MOST} at most")));
+        }
+        if self.task != Task::Fashion && !self.width.is_multiple_of(self.heads) {
             return Err(bad(format!("heads must divide width: {} heads, width {}", self.heads, self.width)));
         }
         if self.task == Task::Text && self.text.is_none() {
@@ -228,6 +378,24 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Debian's `dataset-fashion-mnist` puts its files here.
+const FASHION_FOLDER: &str = "/usr/share/dataset-fashion-mnist";
+/// Sizes above this are slips of the keyboard.
+const MOST: usize = 1 << 20;
+
+fn check_device(name: &str) -> Result<()> {
+    if name == "cpu" {
+        return Ok(());
+    }
+    let what = match name.split(':').next() {
+        Some("cuda" | "rocm" | "hip" | "metal" | "mps" | "vulkan") => {
+            format!("--device {name}: this build runs on cpu")
+        }
+        _ => format!("--device {name}: no such device"),
+    };
+    Err(Error::new(Kind::Device, what).hint("rtx doctor shows what this machine has and what rtx uses"))
 }
 
 fn bad(what: String) -> Error {
@@ -246,17 +414,23 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for task in [Task::Sums, Task::Text] {
-            let settings = Settings { text: Some("a folder/ä".into()), seed: 9, lr: 0.1, ..Settings::of(task) };
+        for task in Task::ALL {
+            let mut settings = Settings { seed: 9, lr: 0.1, ..Settings::of(task) };
+            if task == Task::Text {
+                settings.take_preset(Preset::Mini);
+                settings = Settings { text: Some("a folder/ä".into()), width: 64, ..settings };
+            }
             let text = toml::to_string(&settings.to_table()).expect("prints");
-            assert_eq!(from_text(&text).expect("reads"), settings);
+            let file = std::env::temp_dir().join(format!("rtx-settings-{}-{}", task.name(), std::process::id()));
+            std::fs::write(&file, text).expect("file");
+            assert_eq!(Settings::from_file(&file, None).expect("reads"), settings);
         }
     }
 
     #[test]
     fn mistakes_have_sentences() {
         let e = from_text("stepz = 4").expect_err("unknown");
-        assert!(e.to_string().starts_with("unknown setting stepz\n  hint: known: task, text, steps,"), "{e}");
+        assert!(e.to_string().starts_with("unknown setting stepz\n  hint: known: task, text, data, preset,"), "{e}");
         assert_eq!(from_text("steps = \"x\"").expect_err("type").message(), "steps = \"x\" should be a whole number");
         assert_eq!(from_text("steps = -4").expect_err("sign").message(), "steps = -4 should be a whole number");
         let check = |edit: fn(&mut Settings)| {

@@ -1,112 +1,112 @@
 //! `rtx train`: a plain loop, its log, its checkpoints, its closing lines.
-use crate::args;
-use crate::generate;
-use crate::gpt::Gpt;
-use crate::job::{self, Job, Loader};
-use crate::report::{self, Progress, Score, megabytes, print_now, thousands};
-use crate::run_folder::{Found, RunFolder, State};
-use crate::settings::{Settings, Task};
+use crate::interrupt::Interrupt;
+use crate::job::{self, Job};
+use crate::machine;
+use crate::report::{Progress, Score, print_now};
+use crate::run_folder::{RunFolder, State, load_model};
+use crate::settings::Settings;
+use crate::words::{bytes, count, thousands};
+use crate::{Outcome, args};
 use rustytorch::data::Position;
 use rustytorch::{self as torch, Counters, Kind, prelude::*};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// A run stops when this part of the sums kept aside is right.
-const GOOD_ENOUGH: f64 = 0.999;
-/// Bytes of text in `sample.txt`.
-const SAMPLE_BYTES: usize = 600;
-
 /// Trains, from the start or from a checkpoint.
 ///
 /// # Errors
 /// With one sentence; then nothing is half-written.
-pub fn train(args: &args::Train) -> Result<()> {
+pub fn train(args: &args::Train) -> Result<Outcome> {
     if let Some(n) = args.threads {
         torch::set_num_threads(n);
     }
-    let (mut run, loader) = match &args.resume {
+    let mut run = match &args.resume {
         Some(path) => Run::resume(path)?,
         None => Run::start(args)?,
     };
+    let interrupt = Interrupt::listen()?;
     run.print_header();
-    run.steps(&loader)?;
-    run.close(args.stats)
+    let stopped = run.steps(&interrupt).map_err(|e| run.explain(e))?;
+    if stopped {
+        return Ok(Outcome::Interrupted);
+    }
+    run.close(args.stats)?;
+    Ok(Outcome::Done)
 }
 
 struct Run {
     settings: Settings,
-    job: Job,
-    model: Gpt,
+    job: Box<dyn Job>,
     optimizer: optim::AdamW,
     folder: RunFolder,
     step: u64,
-    position: Position,
+    /// The step of the latest checkpoint.
+    saved: Option<u64>,
     score: Option<Score>,
     meter: Meter,
 }
 
 impl Run {
-    fn start(args: &args::Train) -> Result<(Self, Loader)> {
+    fn start(args: &args::Train) -> Result<Self> {
         let settings = args.settings()?;
-        let (job, loader, model, optimizer) = Self::make(&settings)?;
+        let (job, optimizer) = Self::make(&settings)?;
         let folder = RunFolder::create(args.run.as_deref(), &settings)?;
-        Ok((Self::at(settings, job, model, optimizer, folder, &State::default()), loader))
+        Ok(Self { settings, job, optimizer, folder, step: 0, saved: None, score: None, meter: Meter::default() })
     }
 
-    fn resume(path: &Path) -> Result<(Self, Loader)> {
-        let found = Found::at(path)?;
-        if found.state.finished {
-            let what = format!("{}: is finished after {} steps", path.display(), found.state.step);
+    fn resume(path: &Path) -> Result<Self> {
+        let (folder, found) = RunFolder::resume(path)?;
+        let settings = found.settings.clone();
+        let checkpoint = found.checkpoint().ok();
+        if let Some(state) = checkpoint.as_ref().map(|c| &c.state).filter(|s| s.finished && folder.is_closed()) {
+            let what = format!("{}: is finished after {} steps", path.display(), state.step);
             return Err(Error::new(Kind::Argument, what));
         }
-        let (settings, state) = (found.settings.clone(), found.state.clone());
-        let (job, loader, model, mut optimizer) = Self::make(&settings)?;
-        model.load(found.checkpoint.join("model.safetensors"))?;
-        optimizer.load_state_dict(&nn::load_file(found.checkpoint.join("optimizer.safetensors"))?)?;
-        let (seed, ordinal) = state.random;
-        torch::generator().set_state(torch::RandomState { seed, ordinal });
-        Ok((Self::at(settings, job, model, optimizer, found.open()?, &state), loader))
+        let (mut job, mut optimizer) = Self::make(&settings)?;
+        let mut step = 0;
+        if let Some(checkpoint) = &checkpoint {
+            let state = &checkpoint.state;
+            load_model(&checkpoint.folder, job.module())?;
+            let moments = checkpoint.folder.join("optimizer.safetensors");
+            let named = |e: Error| Error::new(e.kind(), format!("{}: {}", moments.display(), e.message()));
+            optimizer.load_state_dict(&nn::load_file(&moments)?).map_err(named)?;
+            let (seed, ordinal) = state.random;
+            torch::generator().set_state(torch::RandomState { seed, ordinal });
+            job.seek(Position { epoch: state.position.0, batch: state.position.1 });
+            step = state.step;
+        }
+        let saved = checkpoint.as_ref().map(|c| c.state.step);
+        let mut run = Self { settings, job, optimizer, folder, step, saved, score: None, meter: Meter::default() };
+        if checkpoint.is_some_and(|c| c.state.finished) {
+            run.score = Some(run.job.score()?); // killed before its last words
+        }
+        Ok(run)
     }
 
     /// Data, model and optimizer: nothing is written yet.
-    fn make(settings: &Settings) -> Result<(Job, Loader, Gpt, optim::AdamW)> {
-        let (job, loader) = Job::open(settings)?;
-        torch::manual_seed(settings.seed);
-        let model = job::model(settings);
+    fn make(settings: &Settings) -> Result<(Box<dyn Job>, optim::AdamW)> {
+        let job = job::open(settings)?;
         torch::flush()?; // first weights are made here, so that the first step is the same plan as all others
         // Matrices decay, biases and gains do not.
-        let (matrices, rest): (Vec<_>, Vec<_>) = model.parameters().into_iter().partition(|p| p.rank() > 1);
+        let (matrices, rest): (Vec<_>, Vec<_>) = job.module().parameters().into_iter().partition(|p| p.rank() > 1);
         let groups = [
             optim::Group::new(matrices).weight_decay(settings.weight_decay),
             optim::Group::new(rest).weight_decay(0.0),
         ];
         let optimizer = optim::AdamW::groups(groups, settings.lr).betas(0.9, 0.95);
-        Ok((job, loader, model, optimizer))
-    }
-
-    fn at(settings: Settings, job: Job, model: Gpt, optimizer: optim::AdamW, folder: RunFolder, at: &State) -> Self {
-        let position = Position { epoch: at.position.0, batch: at.position.1 };
-        Self { settings, job, model, optimizer, folder, step: at.step, position, score: None, meter: Meter::default() }
+        Ok((job, optimizer))
     }
 
     fn print_header(&self) {
         let s = &self.settings;
-        let parameters = thousands(self.model.num_parameters() as u64);
+        let parameters = thousands(self.job.module().num_parameters() as u64);
         print_now(&format!(
-            "cpu · {} · {} · strict (same bits on every run)\ntask   {}\nmodel  gpt {}×{} · {parameters} parameters · \
+            "cpu · {} · {} · strict (same bits on every run)\ntask   {}\nmodel  {} · {parameters} parameters · \
              {} steps × {} · seed {}\nrun    {}{}\n\n",
-            match torch::get_num_threads() {
-                1 => "1 thread".to_owned(),
-                n => format!("{n} threads"),
-            },
-            match torch::cpu_capability() {
-                "avx512" => "AVX-512",
-                "avx2" => "AVX2",
-                other => other,
-            },
-            self.job.title,
-            s.layers,
-            s.width,
+            count(torch::get_num_threads() as u64, "thread", "threads"),
+            machine::isa_name(),
+            self.job.title(),
+            self.job.architecture(),
             thousands(s.steps),
             s.batch,
             s.seed,
@@ -115,16 +115,14 @@ impl Run {
         ));
     }
 
-    fn steps(&mut self, loader: &Loader) -> Result<()> {
+    /// Trains until all is done, or until it is asked to stop: then true.
+    fn steps(&mut self, interrupt: &Interrupt) -> Result<bool> {
         let Settings { steps, clip, report, check, save, .. } = self.settings;
         let schedule = optim::Cosine::new(self.settings.lr, steps).warmup(self.settings.warmup);
-        let parameters = self.model.parameters();
+        let parameters = self.job.module().parameters();
         let mut progress = Progress::new(self.step, steps);
-        let mut batches = loader.endless(self.position);
         while !self.is_finished() {
-            let rows = batches.next().ok_or_else(too_little_data)??;
-            self.position = batches.position();
-            let loss = self.model.loss(&rows, self.job.from);
+            let loss = self.job.loss()?;
             self.optimizer.zero_grad();
             loss.backward();
             nn::clip_grad_norm_(&parameters, clip);
@@ -138,16 +136,23 @@ impl Run {
             if check || self.step == 1 || due(report) {
                 self.report(&loss, check, &mut progress)?;
             }
-            if save || self.is_finished() {
+            let stop = interrupt.is_asked() && !self.is_finished();
+            if save || stop || self.is_finished() {
                 self.save()?;
             }
+            if stop {
+                progress.leave();
+                let run = self.folder.path().display();
+                print_now(&format!("\nstopped after step {}, saved. Go on: rtx train --resume {run}\n", self.step));
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// All steps done, or as good as it gets.
     fn is_finished(&self) -> bool {
-        self.step == self.settings.steps || matches!(self.score, Some(Score::Exact(x)) if x >= GOOD_ENOUGH)
+        self.step == self.settings.steps || self.score.is_some_and(|s| self.job.is_good_enough(s))
     }
 
     /// Reads the loss, checks if it is time to, and writes both down.
@@ -161,11 +166,9 @@ impl Run {
         let mut line = Map::new();
         line.insert("step".to_owned(), self.step.into());
         line.insert("loss".to_owned(), short(loss.into()));
-        let score = if check { Some(self.job.score(&self.model)?) } else { None };
-        match score {
-            Some(Score::Exact(x)) => drop(line.insert("exact".to_owned(), short(x))),
-            Some(Score::Loss(x)) => drop(line.insert("held_out_loss".to_owned(), short(x))),
-            None => {}
+        let score = if check { Some(self.job.score()?) } else { None };
+        if let Some((name, value)) = score.map(Score::entry) {
+            line.insert(name.to_owned(), short(value));
         }
         if check {
             self.meter.pause();
@@ -178,78 +181,55 @@ impl Run {
     }
 
     fn save(&mut self) -> Result<()> {
-        let random = torch::generator().state();
+        if self.saved == Some(self.step) {
+            return Ok(());
+        }
+        let (random, position) = (torch::generator().state(), self.job.position());
         let state = State {
             step: self.step,
-            position: (self.position.epoch, self.position.batch),
+            position: (position.epoch, position.batch),
             random: (random.seed, random.ordinal),
             finished: self.is_finished(),
             log_bytes: 0,
         };
-        let (model, optimizer) = (&self.model, &self.optimizer);
+        let (module, optimizer) = (self.job.module(), &self.optimizer);
         self.meter.pause();
         self.folder.checkpoint(state, |folder| {
-            model.save(folder.join("model.safetensors"))?;
+            nn::save_file(&module.state_dict(), folder.join("model.safetensors"))?;
             nn::save_file(&optimizer.state_dict(), folder.join("optimizer.safetensors"))
-        })
+        })?;
+        self.saved = Some(self.step);
+        Ok(())
+    }
+
+    /// A disk that refuses is no end of the run.
+    fn explain(&self, e: Error) -> Error {
+        match self.saved {
+            Some(step) if e.kind() == Kind::Io => {
+                e.hint(format!("step {step} is saved; go on: rtx train --resume {}", self.folder.path().display()))
+            }
+            _ => e,
+        }
     }
 
     /// The closing lines, the sample and the picture.
     fn close(&mut self, stats: bool) -> Result<()> {
-        self.model.eval();
-        let (said, sample) = match self.settings.task {
-            Task::Sums => self.close_sums()?,
-            Task::Text => self.close_text()?,
-        };
-        self.folder.sample(&sample)?;
-        self.folder.draw(&format!("{} · {} steps", self.settings.task.name(), self.step))?;
+        self.job.module().eval();
+        let closing = self.job.close(self.score)?;
+        self.folder.draw(&format!("{} · {} steps", self.settings.task.name(), thousands(self.step)))?;
+        self.folder.sample(&closing.sample)?;
         let counters = torch::counters();
         let run = self.folder.path().display();
-        print_now(&format!("\n{said}\n{}\n", self.meter.plans(&counters)));
-        print_now(&match self.settings.task {
-            Task::Sums => format!("next   rtx generate --run {run} --prompt \"123+456=\"      rtx train --text .\n"),
-            Task::Text => format!("next   rtx generate --run {run} --prompt \"The \"\n"),
+        print_now(&format!("\n{}\n{}\n", closing.said, self.meter.plans(&counters)));
+        print_now(&match closing.next {
+            "" => format!("next   rtx inspect {run}\n"),
+            options => format!("next   rtx generate --run {run} {options}\n"),
         });
         if stats {
-            print_now(&format!("\n{counters}"));
+            print_now(&format!("\n{}", self.meter.stats(&counters)));
         }
         Ok(())
     }
-
-    fn close_sums(&self) -> Result<(String, Vec<u8>)> {
-        let Some(sums) = &self.job.sums else { return Ok((String::new(), Vec::new())) };
-        let mut sample = String::new();
-        let mut shown = Vec::new();
-        for i in 0..10 {
-            let (a, b) = sums.held_out_pair(i);
-            let answer = generate::answer(&self.model, &format!("{a}+{b}="))?.1;
-            let verdict = if answer == (a + b).to_string() { "right" } else { "wrong" };
-            sample += &format!("{a}+{b} → {answer}   {verdict}\n");
-            shown.push(format!("{a}+{b} → {answer}"));
-        }
-        let Some(Score::Exact(exact)) = self.score else { return Ok((shown.join("   "), sample.into_bytes())) };
-        let right = thousands((exact * 1000.0).round() as u64);
-        Ok((format!("{right} of 1,000 sums it never saw are right.   {}", shown[..3].join("   ")), sample.into_bytes()))
-    }
-
-    fn close_text(&self) -> Result<(String, Vec<u8>)> {
-        let mut sample = Vec::new();
-        let draw = generate::Draw { temperature: 0.8, seed: self.settings.seed, length: SAMPLE_BYTES };
-        generate::continue_text(&self.model, b"\n", &draw, |byte| sample.push(byte))?;
-        let said = match self.score {
-            Some(Score::Loss(x)) => {
-                let bits = x / std::f64::consts::LN_2;
-                format!("{} nats ({bits:.2} bits) a byte on text it never saw.", report::loss(x))
-            }
-            _ => String::new(),
-        };
-        let shown = String::from_utf8_lossy(&sample[..sample.len().min(200)]).into_owned();
-        Ok((format!("{said}\n\n{}\n", shown.trim()), sample))
-    }
-}
-
-fn too_little_data() -> Error {
-    Error::new(Kind::Argument, "there is not one whole batch of data").hint("try a smaller --batch")
 }
 
 /// A number as short as it can be told apart from its neighbours in f32.
@@ -284,7 +264,21 @@ impl Meter {
             c.plans_compiled,
             thousands(c.replays),
             thousands(c.regions_run),
-            megabytes(c.bytes_peak),
+            bytes(c.bytes_peak),
         )
+    }
+    /// All counters, one a line, those that are 0 left out.
+    fn stats(&self, c: &Counters) -> String {
+        let mut out = String::from("stats\n");
+        if let Some(n) = self.kernels_a_step {
+            out += &format!("  {:<24}{}\n", "kernels a step", thousands(n));
+        }
+        for line in c.to_string().lines() {
+            let Some((name, value)) = line.split_once(' ') else { continue };
+            let Ok(n @ 1..) = value.parse::<u64>() else { continue };
+            let value = if name.starts_with("bytes_") { bytes(n) } else { thousands(n) };
+            out += &format!("  {:<24}{value}\n", name.replace('_', " ").replace('.', " · "));
+        }
+        out
     }
 }

@@ -1,81 +1,8 @@
 //! The program as a user runs it: what it refuses, what it leaves behind, that it goes on bit for bit.
+mod program;
+use program::{folder, names, ran, refused};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-fn folder(name: &str) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("rtx-cli-test-{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&dir);
-    fs::create_dir_all(&dir).expect("the test's folder");
-    dir
-}
-/// Runs `rtx` in `dir`.
-fn rtx(dir: &Path, line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rtx")).current_dir(dir).args(words(line)).output().expect("starts")
-}
-/// Words; `'…'` is one.
-fn words(line: &str) -> Vec<String> {
-    let parts = line.split('\'').enumerate();
-    parts
-        .flat_map(|(i, part)| match i % 2 {
-            0 => part.split_whitespace().map(str::to_owned).collect(),
-            _ => vec![part.to_owned()],
-        })
-        .collect()
-}
-/// The sentence of a refusal.
-fn refused(dir: &Path, line: &str) -> String {
-    let out = rtx(dir, line);
-    assert_eq!(out.status.code(), Some(1), "{line}: {out:?}");
-    assert!(out.stdout.is_empty(), "{line}: {}", String::from_utf8_lossy(&out.stdout));
-    String::from_utf8_lossy(&out.stderr).trim_end().to_owned()
-}
-fn ran(dir: &Path, line: &str) -> String {
-    let out = rtx(dir, line);
-    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(dir)
-        .expect("listing")
-        .map(|e| e.expect("entry").file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
-
-#[test]
-fn bad_input_gets_one_sentence_and_leaves_nothing() {
-    let dir = folder("bad");
-    fs::create_dir(dir.join("notes")).expect("folder");
-    for image in ["a.png", "b.png", "c.jpg"] {
-        fs::write(dir.join("notes").join(image), [137, 80]).expect("file");
-    }
-    fs::write(dir.join("tiny.txt"), "too short").expect("file");
-    fs::write(dir.join("odd.toml"), "stepz = 3\n").expect("file");
-    let cases = [
-        (
-            "train --text notes/",
-            "error: --text notes/: no text files there (looked for UTF-8 files over 1 KB, found 3 images)",
-        ),
-        ("train --text absent", "error: --text absent: cannot read: No such file or directory (os error 2)"),
-        ("train --text tiny.txt", "error: --text tiny.txt: 9 bytes are too little text to learn from (1 KB at least)"),
-        ("train --steps 0", "error: steps must be 1 at least"),
-        ("train --lr nan", "error: lr must be a number above 0, not NaN"),
-        ("train --resume runs/none", "error: runs/none: no such run"),
-        ("generate --run runs/none --prompt x", "error: runs/none: no such run"),
-    ];
-    for (line, want) in cases {
-        assert_eq!(refused(&dir, line), want);
-    }
-    assert!(
-        refused(&dir, "train --config odd.toml").starts_with("error: odd.toml: unknown setting stepz\n  hint: known: ")
-    );
-    assert_eq!(names(&dir), ["notes", "odd.toml", "tiny.txt"], "nothing is left behind");
-    let out = rtx(&dir, "train --resume x --steps 3");
-    assert_eq!(out.status.code(), Some(2), "flags that exclude each other");
-    assert_eq!(rtx(&dir, "train --nonsense").status.code(), Some(2));
-}
+use std::path::Path;
 
 const SHORT: &str = "train --steps 12 --batch 8 --run";
 
@@ -101,6 +28,7 @@ fn a_run_resumes_bit_for_bit_and_generates() {
     assert_eq!(
         names(&whole),
         [
+            ".lock",
             "config.toml",
             "latest",
             "log.jsonl",
