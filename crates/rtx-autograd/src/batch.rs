@@ -8,6 +8,7 @@ use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
 
 mod rules;
+mod windows;
 
 /// What random bits are to each example (contract M7 gives the bits).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

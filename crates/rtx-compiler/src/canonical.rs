@@ -1,4 +1,4 @@
-//! Contractions, scatters, scans and sorts that no kernel takes, said in others that kernels may take: wider numbers, axes in order.
+//! Contractions, convolutions, scatters, scans and sorts that no kernel takes, said in others that kernels may take: wider numbers, axes in order.
 use rtx_core::{DType, Fold, Result};
 use rtx_ir::{Builder, Op, Outs, Prim, ScatterOp, ValueId};
 use smallvec::{SmallVec, smallvec};
@@ -11,6 +11,12 @@ pub(crate) fn rewrite(b: &mut Builder<'_>, prim: &Prim, v: &[ValueId]) -> Result
             let Some(wide) = wider(dtype) else { return Ok(in_order(b, batch, contract, v)?.map(|y| smallvec![y])) };
             let (l, r) = (b.cast(v[0], wide)?, b.cast(v[1], wide)?);
             let y = b.prim(prim.clone(), &[l, r])?;
+            Ok(Some(smallvec![b.cast(y, dtype)?]))
+        }
+        Prim::OverlapAdd { .. } | Prim::Conv(_) => {
+            let Some(wide) = wider(dtype) else { return Ok(None) };
+            let operands = v.iter().map(|&x| b.cast(x, wide)).collect::<Result<SmallVec<[ValueId; 2]>>>()?;
+            let y = b.prim(prim.clone(), &operands)?;
             Ok(Some(smallvec![b.cast(y, dtype)?]))
         }
         Prim::Scatter { op, .. } => {
@@ -128,6 +134,13 @@ mod tests {
         let add = Prim::Scatter { axis: 0, op: ScatterOp::Add };
         check(add.clone(), &[(f, &[4]), (DType::I64, &[3]), (f, &[3])], false);
         check(add, &[(DType::F16, &[4]), (DType::I64, &[3]), (DType::F16, &[3])], true);
+        let overlap = Prim::OverlapAdd { axis: 0, len: 5, stride: 1, dilation: 1 };
+        check(overlap.clone(), &[(f, &[3, 2])], false);
+        check(overlap, &[(DType::I8, &[3, 2])], true);
+        let dims = smallvec![rtx_ir::ConvDim { low: 1, ..rtx_ir::ConvDim::PLAIN }];
+        let conv = Prim::Conv(Box::new(rtx_ir::Convolution { dims, groups: 1 }));
+        check(conv.clone(), &[(f, &[2, 3, 5]), (f, &[2, 3, 2])], false);
+        check(conv, &[(DType::BF16, &[2, 3, 5]), (DType::BF16, &[2, 3, 2])], true);
         let max = Prim::Scatter { axis: 0, op: ScatterOp::Max };
         check(max, &[(DType::U64, &[4]), (DType::I64, &[3]), (DType::U64, &[3])], false);
         let sums = Prim::Scan { fold: Fold::Sum, axis: 1, reverse: false };

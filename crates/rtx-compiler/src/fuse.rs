@@ -180,9 +180,12 @@ impl Fuser<'_> {
             Prim::Constant { .. } | Prim::Param { .. } => {}
             Prim::Barrier if self.must_copy(node.inputs[0]) => self.visit_copy(v, node.inputs[0]),
             Prim::Barrier => self.alias(v, node.inputs[0]),
-            Prim::Reshape(_) | Prim::Permute(_) | Prim::Expand(_) | Prim::Slice { .. } | Prim::Gather { .. } => {
-                self.visit_view(id, v)
-            }
+            Prim::Reshape(_)
+            | Prim::Permute(_)
+            | Prim::Expand(_)
+            | Prim::Slice { .. }
+            | Prim::Windows { .. }
+            | Prim::Gather { .. } => self.visit_view(id, v),
             Prim::Concat { axis } => self.visit_concat(id, *axis),
             Prim::Pad { axis, before, after } => self.visit_pad(id, *axis, *before, *after),
             Prim::UpdateSlice { axis, step } => self.visit_update(id, *axis, *step),
@@ -203,6 +206,8 @@ impl Fuser<'_> {
             | Prim::Scan { .. }
             | Prim::LinearScan { .. }
             | Prim::Sort { .. }
+            | Prim::OverlapAdd { .. }
+            | Prim::Conv(_)
             | Prim::Factor(_)
             | Prim::TriangularSolve { .. }
             | Prim::Loop(_)

@@ -155,7 +155,9 @@ impl Importer<'_> {
                     | Prim::Scatter { .. }
                     | Prim::Scan { .. }
                     | Prim::LinearScan { .. }
-                    | Prim::Sort { .. },
+                    | Prim::Sort { .. }
+                    | Prim::OverlapAdd { .. }
+                    | Prim::Conv(_),
                 ) => {}
                 Op::Prim(Prim::Reduce { .. } | Prim::ArgReduce { .. }) => return true,
                 Op::Prim(_) => open.extend_from_slice(&node.inputs),
@@ -202,7 +204,9 @@ impl Importer<'_> {
                 | Prim::Scatter { .. }
                 | Prim::Scan { .. }
                 | Prim::LinearScan { .. }
-                | Prim::Sort { .. }),
+                | Prim::Sort { .. }
+                | Prim::OverlapAdd { .. }
+                | Prim::Conv(_)),
             ) => self.expand(inputs, at, |b, operands| {
                 let (name, family) = (node.op.name(), self.target.family);
                 canonical::rewrite(b, prim, operands)?

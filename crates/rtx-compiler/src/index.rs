@@ -194,6 +194,21 @@ impl Group {
         extent.known() == Some(step as usize)
     }
 
+    /// May two points ask for one index, as overlapping windows do?
+    pub fn overlaps(&self, ix: &Ix) -> bool {
+        if ix.terms.len() < 2 {
+            return false;
+        }
+        let mut terms = ix.terms.clone();
+        terms.sort_unstable_by_key(|t| t.1.unsigned_abs());
+        let mut reach = 0u64;
+        terms.iter().any(|&(a, c)| {
+            let overlaps = c.unsigned_abs() <= reach;
+            reach += c.unsigned_abs() * (self.atoms[a as usize].extent.bound() as u64).saturating_sub(1);
+            overlaps
+        })
+    }
+
     /// Gives `atoms` (outermost first) to axes of `dims`, cutting atoms where needed. `None` if they do not fit.
     pub fn distribute(&mut self, mut atoms: Vec<u32>, dims: &[Dim], extra: &mut [&mut Map]) -> Option<Vec<Ix>> {
         let mut out = vec![Ix::default(); dims.len()];
@@ -339,6 +354,15 @@ pub(crate) fn through_expand(from: &Shape, to: &Shape, map: &Map) -> Map {
     (0..from.rank()).map(|i| if from.dim(i).is_one() { Ix::default() } else { map[lead + i].clone() }).collect()
 }
 
+/// Where a windows' operand is asked for: along its axis at `stride · window + dilation · element`.
+pub(crate) fn through_windows(axis: usize, stride: u64, dilation: u64, map: &Map) -> Map {
+    let mut out: Map = map.iter().take(map.len() - 1).cloned().collect();
+    out[axis] = Ix::default();
+    out[axis].add(&map[axis], stride as i64);
+    out[axis].add(&map[map.len() - 1], dilation as i64);
+    out
+}
+
 /// Elements that `len` steps of `step` span, less one.
 pub(crate) fn reach(len: Dim, step: i64) -> SizeExpr {
     &(&SizeExpr::from(len) + &SizeExpr::constant(-1)) * &SizeExpr::constant(step.abs())
@@ -438,6 +462,18 @@ mod tests {
         let ix = sliced(&Ix::atom(0), Start::Point(7), Dim::from(6), Dim::from(3), -2);
         let d = &ix.dynamic[0];
         assert_eq!((d.shift.known(), d.bound.known(), ix.offset.known()), (Some(4), Some(2), Some(4)));
+    }
+
+    #[test]
+    fn windows_overlap_where_they_are_longer_than_their_steps() {
+        let (group, map) = Group::over(&Shape::from([2, 4, 3]));
+        let below = through_windows(1, 2, 1, &map);
+        assert_eq!(terms(&below), [vec![(0, 1)], vec![(1, 2), (2, 1)]]);
+        assert!(group.overlaps(&below[1]) && !group.overlaps(&below[0]));
+        let apart = through_windows(1, 3, 1, &map);
+        assert!(!group.overlaps(&apart[1]) && group.is_plain(&apart[1], Dim::from(12)));
+        // 0 4 8, 1 5 9, ..
+        assert!(!group.overlaps(&through_windows(1, 1, 4, &map)[1]));
     }
 
     #[test]

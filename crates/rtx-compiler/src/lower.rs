@@ -382,6 +382,9 @@ impl UnitLowerer<'_> {
             | Prim::Collective { .. }
             | Prim::CustomCall { .. }
             | Prim::Check(_)
+            | Prim::Windows { .. }
+            | Prim::OverlapAdd { .. }
+            | Prim::Conv(_)
             | Prim::Barrier => return Err(Error::new(Kind::Internal, "compile: a movement in a nest")),
         }))
     }

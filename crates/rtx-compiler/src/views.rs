@@ -76,6 +76,10 @@ fn step(work: &Work, x: Strided, from: ValueId, v: ValueId) -> Option<Strided> {
             strides[axis] = &strides[axis] * &SizeExpr::constant(step);
         }
         Prim::Reshape(_) => strides = reshaped(shape, to, &strides)?,
+        &Prim::Windows { axis, stride, dilation, .. } => {
+            strides.push(&strides[axis] * &SizeExpr::constant(dilation as i64));
+            strides[axis] = &strides[axis] * &SizeExpr::constant(stride as i64);
+        }
         _ => return None,
     }
     Some(Strided { base, offset, strides })

@@ -61,5 +61,8 @@ impl Work {
 
 /// Does the op only look at its first operand in another way?
 pub(crate) fn is_view_op(op: &Op) -> bool {
-    matches!(op.prim(), Some(Prim::Reshape(_) | Prim::Permute(_) | Prim::Expand(_) | Prim::Slice { .. }))
+    matches!(
+        op.prim(),
+        Some(Prim::Reshape(_) | Prim::Permute(_) | Prim::Expand(_) | Prim::Slice { .. } | Prim::Windows { .. })
+    )
 }

@@ -23,7 +23,7 @@ pub use def::{
     Saves, Stability, Types, attrs,
 };
 pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
-pub use op::{Attr, Attrs, Collective, Factor, Op, Prim, ScatterOp};
+pub use op::{Attr, Attrs, Collective, ConvDim, Convolution, Factor, Op, Prim, ScatterOp};
 pub use program::Program;
 pub use signature::{Parameter, Signature, split_list};
 pub use verify::verify;

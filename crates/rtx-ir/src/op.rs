@@ -183,6 +183,33 @@ pub enum Prim {
     /// `x`, if every element of the condition holds; otherwise an error with this sentence. Operands: x and the
     /// condition, bool.
     Check(Arc<str>),
+    /// Windows along `axis`, whose size becomes their number; a new last dim of `size` holds each. Window `i` starts
+    /// at `i · stride`, its elements are `dilation` apart.
+    Windows {
+        /// Along which axis.
+        axis: usize,
+        /// Elements of a window.
+        size: u64,
+        /// From the start of one window to the next.
+        stride: u64,
+        /// From one element of a window to the next.
+        dilation: u64,
+    },
+    /// Windows, which lie along the last dim, added up where [`Prim::Windows`] would read them: `axis` becomes `len`
+    /// elements, each the sum of what falls on it in ascending order of the windows, from 0.
+    OverlapAdd {
+        /// Along which axis.
+        axis: usize,
+        /// Size of the axis in the result.
+        len: u64,
+        /// From the start of one window to the next.
+        stride: u64,
+        /// From one element of a window to the next.
+        dilation: u64,
+    },
+    /// Sum of products of windows of `x` `[n, c, spatial..]` with `weight` `[o, c / groups, window..]`; the result is
+    /// `[n, o, spatial..]`. One dtype; sums by fma in chunks over `c / groups` and the window, as contract N3 says.
+    Conv(Box<Convolution>),
     /// The operand itself; nothing is merged or fused across it.
     Barrier,
 }
@@ -240,6 +267,47 @@ pub enum Collective {
         /// How many places.
         shift: i64,
     },
+}
+
+/// The static attributes of [`Prim::Conv`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Convolution {
+    /// One to three spatial dims.
+    pub dims: SmallVec<[ConvDim; 2]>,
+    /// Channels are split into so many parts that do not meet.
+    pub groups: usize,
+}
+
+/// How a window moves along one dim: element `k` of the window of result `p` is element `p · stride + k · dilation -
+/// low` of the operand with `base - 1` zeros between its elements; outside there are zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConvDim {
+    /// From one window to the next; at least 1.
+    pub stride: u64,
+    /// Zeros before the operand; below 0 elements are cut off.
+    pub low: i64,
+    /// Zeros after the operand; below 0 elements are cut off.
+    pub high: i64,
+    /// From one element of the operand to the next; at least 1.
+    pub base: u64,
+    /// From one element of the window to the next; at least 1.
+    pub dilation: u64,
+}
+
+impl ConvDim {
+    /// Nothing special.
+    pub const PLAIN: ConvDim = ConvDim { stride: 1, low: 0, high: 0, base: 1, dilation: 1 };
+
+    /// What `size` elements span that are `step` apart.
+    pub fn span(size: u64, step: u64) -> i128 {
+        if size == 0 { 0 } else { (i128::from(size) - 1) * i128::from(step) + 1 }
+    }
+    /// Windows of `window` elements over `size` elements; `None` where that is no size.
+    pub fn out_size(&self, size: u64, window: u64) -> Option<u64> {
+        let padded = Self::span(size, self.base) + i128::from(self.low) + i128::from(self.high);
+        let room = padded - Self::span(window, self.dilation);
+        if room < 0 { Some(0) } else { u64::try_from(room / i128::from(self.stride).max(1) + 1).ok() }
+    }
 }
 
 /// How a scatter combines.

@@ -2,7 +2,7 @@
 //!
 //! Integers are `i128`, floats `f64`; each result is rounded once to the node's dtype. Composites are what their
 //! bodies are.
-use crate::{Body, Builder, Graph, Op, Prim, Program, ScatterOp, Type, rules};
+use crate::{Body, Builder, Convolution, Graph, Op, Prim, Program, ScatterOp, Type, rules};
 use rtx_core::{Class, DType, Dim, Error, Extremum, Fold, Kind, Location, Result, Shape, SymId};
 
 mod element;
@@ -340,6 +340,15 @@ fn eval_prim(p: &Prim, x: &[&Tensor], ty: Type) -> Result<Tensor> {
         Prim::LinearScan { axis, reverse } => scan::linear_scan(*axis, *reverse, x, ty),
         Prim::Sort { .. } => return Err(Error::new(Kind::Internal, "oracle: a sort has two results")),
         Prim::Dot { batch, contract } => dot(batch, contract, x, ty),
+        Prim::Windows { axis, stride, dilation, .. } => build(ty, |mut i| {
+            let k = i.pop().unwrap_or(0);
+            i[*axis] = i[*axis] * *stride as usize + k * *dilation as usize;
+            x[0].at(&i)
+        }),
+        Prim::OverlapAdd { axis, stride, dilation, .. } => {
+            overlap_add(*axis, *stride as usize, *dilation as usize, x[0], ty)
+        }
+        Prim::Conv(c) => convolve(c, x, ty),
         Prim::TriangularSolve { upper, transpose, unit } => {
             Tensor::new(ty, factor::solve(*upper, *transpose, *unit, x[0], x[1]))
         }
@@ -430,6 +439,44 @@ fn arg_reduce(e: Extremum, axis: usize, x: &Tensor, ty: Type) -> Result<Tensor> 
         }
         Value::Int(best.1 as i128)
     }))
+}
+
+/// Adds up in f64 (or i128), rounding once at the end.
+fn overlap_add(axis: usize, stride: usize, dilation: usize, x: &Tensor, ty: Type) -> Tensor {
+    let sizes = ty.shape.sizes();
+    let mut sums = vec![fold_start(Fold::Sum, ty.dtype); ty.shape.numel()];
+    for (mut i, &v) in indices(&x.sizes()).zip(&x.elements) {
+        let k = i.pop().unwrap_or(0);
+        i[axis] = i[axis] * stride + k * dilation;
+        let sum = &mut sums[offset(&sizes, &i)];
+        *sum = fold(Fold::Sum, *sum, v);
+    }
+    Tensor::new(ty, sums)
+}
+
+/// Sums products in f64 (or i128), the zeros of the padding among them, rounding once at the end.
+fn convolve(c: &Convolution, x: &[&Tensor], ty: Type) -> Tensor {
+    let (sizes, window) = (x[0].sizes(), x[1].sizes());
+    let (channels, outs) = (window[1], window[0] / c.groups);
+    let zero = if ty.dtype.class() == Class::Float { Value::Float(0.0) } else { Value::Int(0) };
+    let dtype = ty.dtype;
+    build(ty, |i| {
+        let mut sum = zero;
+        for k in indices(&window[1..]) {
+            let mut from = vec![i[0], i[1] / outs * channels + k[0]];
+            for (d, dim) in c.dims.iter().enumerate() {
+                let at = (i[2 + d] as u64 * dim.stride + k[1 + d] as u64 * dim.dilation) as i64 - dim.low;
+                let (step, n) = (dim.base as i64, sizes[2 + d] as i64);
+                if at >= 0 && at % step == 0 && at / step < n {
+                    from.push((at / step) as usize);
+                }
+            }
+            let value = if from.len() == sizes.len() { x[0].at(&from) } else { zero };
+            let weight: Vec<usize> = [i[1]].into_iter().chain(k).collect();
+            sum = element::multiply_add(value, x[1].at(&weight), sum);
+        }
+        cast(sum, dtype)
+    })
 }
 
 /// Sums products in f64 (or i128), rounding once at the end.

@@ -5,7 +5,7 @@
 //!
 //! A `.rtxir` file is a header line with the format's and the numerics version, the graph, and a `return` line,
 //! without which the file is cut off.
-use crate::{Attr, Collective, Factor, Graph, Node, Op, OpDef, Prim, Types, ValueId};
+use crate::{Attr, Collective, ConvDim, Convolution, Factor, Graph, Node, Op, OpDef, Prim, Types, ValueId};
 use rtx_core::{DType, NUMERICS_VERSION};
 use std::fmt::Write;
 
@@ -125,6 +125,19 @@ fn prim_fields(p: &Prim) -> Vec<String> {
         Prim::Collective { kind, members } => collective_fields(*kind, *members),
         Prim::CustomCall { name, .. } => vec![format!("name: {}", quote(name))],
         Prim::Check(message) => vec![format!("message: {}", quote(message))],
+        Prim::Windows { axis, size, stride, dilation } => vec![
+            format!("axis: {axis}"),
+            format!("size: {size}"),
+            format!("stride: {stride}"),
+            format!("dilation: {dilation}"),
+        ],
+        Prim::OverlapAdd { axis, len, stride, dilation } => vec![
+            format!("axis: {axis}"),
+            format!("len: {len}"),
+            format!("stride: {stride}"),
+            format!("dilation: {dilation}"),
+        ],
+        Prim::Conv(c) => conv_fields(c),
         Prim::Param { .. }
         | Prim::RandomBits { .. }
         | Prim::Unary(_)
@@ -169,6 +182,36 @@ fn collective_of(f: &parse::Fields<'_>) -> Result<Collective, String> {
 /// A sentence between quotes.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.escape_default())
+}
+
+/// One list for each attribute, an element a dim.
+fn conv_fields(c: &Convolution) -> Vec<String> {
+    let list =
+        |name: &str, of: fn(&ConvDim) -> i128| format!("{name}: {:?}", c.dims.iter().map(of).collect::<Vec<_>>());
+    vec![
+        list("stride", |d| d.stride.into()),
+        list("low", |d| d.low.into()),
+        list("high", |d| d.high.into()),
+        list("base", |d| d.base.into()),
+        list("dilation", |d| d.dilation.into()),
+        format!("groups: {}", c.groups),
+    ]
+}
+
+/// The inverse of [`conv_fields`].
+fn conv_of(f: &parse::Fields<'_>) -> Result<Convolution, String> {
+    let lists = ["stride", "low", "high", "base", "dilation"].map(|key| f.ints(key));
+    let [stride, low, high, base, dilation] = lists;
+    let (stride, low, high, base, dilation) = (stride?, low?, high?, base?, dilation?);
+    if [&low, &high, &base, &dilation].iter().any(|l| l.len() != stride.len()) {
+        return Err("the lists of a convolution are of one length".into());
+    }
+    let step = |n: i64| u64::try_from(n).map_err(|_| format!("a step is {n}"));
+    let dim = |i: usize| -> Result<ConvDim, String> {
+        let (stride, base, dilation) = (step(stride[i])?, step(base[i])?, step(dilation[i])?);
+        Ok(ConvDim { stride, low: low[i], high: high[i], base, dilation })
+    };
+    Ok(Convolution { dims: (0..stride.len()).map(dim).collect::<Result<_, _>>()?, groups: f.size("groups")? })
 }
 
 /// A number as people write it where that tells every bit, else its bits.
@@ -260,6 +303,19 @@ fn prim_of(name: &str, types: &Types, f: &parse::Fields<'_>) -> Result<Prim, Str
         }
         "custom_call" => Prim::CustomCall { name: f.sentence("name")?.into(), results: types.clone() },
         "check" => Prim::Check(f.sentence("message")?.into()),
+        "windows" => Prim::Windows {
+            axis: f.size("axis")?,
+            size: f.size("size")? as u64,
+            stride: f.size("stride")? as u64,
+            dilation: f.size("dilation")? as u64,
+        },
+        "overlap_add" => Prim::OverlapAdd {
+            axis: f.size("axis")?,
+            len: f.size("len")? as u64,
+            stride: f.size("stride")? as u64,
+            dilation: f.size("dilation")? as u64,
+        },
+        "conv_general" => Prim::Conv(Box::new(conv_of(f)?)),
         "barrier" => Prim::Barrier,
         other => return Err(format!("no op is called {other:?}")),
     })

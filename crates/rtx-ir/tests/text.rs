@@ -147,6 +147,9 @@ fn the_list_of_primitives_is_whole() {
         Prim::Collective { kind: rtx_ir::Collective::AllReduce(rtx_core::Fold::Sum), members: 2 },
         Prim::CustomCall { name: "f".into(), results: smallvec![] },
         Prim::Check("".into()),
+        Prim::Windows { axis: 0, size: 1, stride: 1, dilation: 1 },
+        Prim::OverlapAdd { axis: 0, len: 1, stride: 1, dilation: 1 },
+        Prim::Conv(Box::new(rtx_ir::Convolution { dims: smallvec![rtx_ir::ConvDim::PLAIN], groups: 1 })),
         Prim::Barrier,
     ];
     let all: Vec<&OpDef> = functions

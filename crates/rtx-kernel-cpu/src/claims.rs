@@ -1,6 +1,6 @@
 //! Which nodes the kernels of this crate run, and how their axes are walked: functions of op, attributes, extents and
 //! dtypes alone (contract N4).
-use crate::{attention, loss};
+use crate::{attention, loss, window_claims};
 use rtx_core::{DType, Dim};
 use rtx_hal::Target;
 use rtx_ir::{Attr, Factor, Graph, Node, NodeId, Op, OpDef, Prim, ScatterOp, ValueId};
@@ -26,18 +26,20 @@ pub fn claims() -> Vec<Arc<dyn Claim>> {
         Arc::new(FactorClaim),
         Arc::new(SolveClaim),
         Arc::new(CheckClaim),
+        Arc::new(window_claims::ConvClaim),
+        Arc::new(window_claims::OverlapAddClaim),
     ]
 }
 
-type Axes = SmallVec<[usize; 4]>;
-type Extent = SmallVec<[Dim; 4]>;
+pub(crate) type Axes = SmallVec<[usize; 4]>;
+pub(crate) type Extent = SmallVec<[Dim; 4]>;
 
 /// The axes of a value by group.
-fn grouped(value: ValueId, groups: impl IntoIterator<Item = Axes>) -> Grouped {
+pub(crate) fn grouped(value: ValueId, groups: impl IntoIterator<Item = Axes>) -> Grouped {
     Grouped { value, groups: groups.into_iter().collect() }
 }
 /// The sizes of these axes.
-fn extent(graph: &Graph, value: ValueId, axes: &[usize]) -> Extent {
+pub(crate) fn extent(graph: &Graph, value: ValueId, axes: &[usize]) -> Extent {
     axes.iter().map(|&a| graph.ty(value).shape.dim(a)).collect()
 }
 fn is_real(dtype: DType) -> bool {
@@ -49,7 +51,7 @@ fn composite<'g>(graph: &'g Graph, node: NodeId, def: &OpDef) -> Option<(&'g [At
     matches!(&node.op, Op::Composite(d, _) if *d == def).then(|| (node.op.attrs(), node))
 }
 /// Output `i` of a node.
-fn output(node: &Node, i: usize) -> ValueId {
+pub(crate) fn output(node: &Node, i: usize) -> ValueId {
     ValueId(node.first.0 + i as u32)
 }
 

@@ -6,15 +6,19 @@
 
 mod attention;
 mod claims;
+mod conv;
+mod epilogue;
 mod factor;
 mod gemm;
 mod grid;
 mod loss;
+mod overlap;
 mod row;
 mod scan;
 mod scatter;
 mod simd;
 mod sort;
+mod window_claims;
 
 pub use claims::claims;
 pub use gemm::{Gemm, SIZES as GEMM_SIZES};
@@ -36,5 +40,7 @@ pub fn natives() -> Vec<Arc<dyn NativeKernel>> {
         Arc::new(factor::FactorKernel),
         Arc::new(factor::SolveKernel),
         Arc::new(factor::CheckKernel),
+        Arc::new(conv::Conv),
+        Arc::new(overlap::OverlapAdd),
     ]
 }

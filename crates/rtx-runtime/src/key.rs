@@ -189,6 +189,21 @@ impl Key {
                 self.byte(33);
                 self.text(message);
             }
+            Prim::Windows { axis, size, stride, dilation } => {
+                self.tagged(37, *axis as u8);
+                [size, stride, dilation].into_iter().for_each(|n| self.word(*n));
+            }
+            Prim::OverlapAdd { axis, len, stride, dilation } => {
+                self.tagged(38, *axis as u8);
+                [len, stride, dilation].into_iter().for_each(|n| self.word(*n));
+            }
+            Prim::Conv(c) => {
+                self.tagged(39, c.dims.len() as u8);
+                self.word(c.groups as u64);
+                for d in &c.dims {
+                    [d.stride, d.low as u64, d.high as u64, d.base, d.dilation].into_iter().for_each(|n| self.word(n));
+                }
+            }
         }
     }
 

@@ -60,6 +60,8 @@ fn sum_terms(op: &Op, operands: &[&Tensor]) -> Option<usize> {
         Prim::Dot { contract, .. } => Some(contract.iter().map(|p| sizes(operands[0])[p.0]).product()),
         Prim::Scan { fold: Fold::Sum | Fold::Prod, axis, .. } => Some(sizes(operands[0])[*axis]),
         Prim::LinearScan { axis, .. } => Some(2 * sizes(operands[0])[*axis]),
+        Prim::Conv(_) => Some(sizes(operands[1])[1..].iter().product()),
+        Prim::OverlapAdd { .. } => sizes(operands[0]).last().copied(),
         Prim::Scatter { op: ScatterOp::Add | ScatterOp::Mul, .. } => Some(1 + operands[1].elements.len()),
         _ => None,
     }

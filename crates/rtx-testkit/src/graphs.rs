@@ -3,7 +3,7 @@
 use crate::Random;
 use rtx_core::{Arith, Comparison, DType, Dim, Extremum, Fold, Function, Location, Result, Shape};
 use rtx_ir::oracle::{Tensor, Value};
-use rtx_ir::{Builder, Graph, Op, Prim, ScatterOp, Type, ValueId};
+use rtx_ir::{Builder, ConvDim, Convolution, Graph, Op, Prim, ScatterOp, Type, ValueId};
 
 /// What a graph is drawn from.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +105,9 @@ const STEPS: &[Step] = &[
     |m| m.linear_scan(),
     |m| m.sort(),
     |m| m.dot(),
+    |m| m.windows(),
+    |m| m.overlap_add(),
+    |m| m.conv(),
     |m| m.barrier(),
 ];
 
@@ -498,6 +501,63 @@ impl Maker<'_> {
         let batch = (0..lead).map(|i| (i, i)).collect();
         let (l, r) = (self.like(dtype, &left)?, self.like(dtype, &right)?);
         let y = self.b.prim(Prim::Dot { batch, contract }, &[l, r])?;
+        self.keep(y)
+    }
+    fn windows(&mut self) -> Result<()> {
+        let Some((v, axis)) = self.indexable()? else { return Ok(()) };
+        let n = self.b.shape(v).sizes()[axis];
+        let size = 1 + self.random.below(n.min(4));
+        let most = if size > 1 { (n - 1) / (size - 1) } else { 2 };
+        let (stride, dilation) = (1 + self.random.below(3) as u64, 1 + self.random.below(most.min(2)) as u64);
+        if self.b.rank(v) < 5 {
+            let y = self.b.prim(Prim::Windows { axis, size: size as u64, stride, dilation }, &[v])?;
+            self.keep(y)?;
+        }
+        Ok(())
+    }
+    fn overlap_add(&mut self) -> Result<()> {
+        let v = self.ranked()?;
+        let v = if self.b.dtype(v) == DType::Bool { self.b.cast(v, DType::F32)? } else { v };
+        let v = if self.b.rank(v) > 1 {
+            v
+        } else {
+            let n = self.b.shape(v).sizes()[0];
+            self.b.reshape(v, &Shape::from([n, 1]))?
+        };
+        let sizes = self.b.shape(v).sizes();
+        let (count, size) = (&sizes[..sizes.len() - 1], sizes[sizes.len() - 1]);
+        let axis = self.random.below(count.len());
+        let (stride, dilation) = (1 + self.random.below(3), 1 + self.random.below(2));
+        let reach = match (count[axis], size) {
+            (0, _) | (_, 0) => 0,
+            (n, k) => (n - 1) * stride + (k - 1) * dilation + 1,
+        };
+        let len = (reach + self.random.below(3)) as u64;
+        let op = Prim::OverlapAdd { axis, len, stride: stride as u64, dilation: dilation as u64 };
+        let y = self.b.prim(op, &[v])?;
+        self.keep(y)
+    }
+    fn conv(&mut self) -> Result<()> {
+        let dtype = *self.random.pick(&FLOATS);
+        let spatial = 1 + self.random.below(3);
+        let groups = *self.random.pick(&[1usize, 1, 2, 3]);
+        // Sometimes more than one chunk of a sum.
+        let channels = if self.random.one_in(8) { 200 } else { 1 + self.random.below(3) };
+        let outs = *self.random.pick(&[1usize, 2, 5, 9]);
+        let sizes: &[usize] = [&[1, 5, 17, 60][..], &[1, 4, 7], &[1, 2, 3]][spatial - 1];
+        let (mut x, mut w) = (vec![1 + self.random.below(3), groups * channels], vec![groups * outs, channels]);
+        let mut dims = Vec::new();
+        for _ in 0..spatial {
+            x.push(*self.random.pick(sizes));
+            w.push(1 + self.random.below(3));
+            let (low, high) = (self.random.int(-1, 3), self.random.int(-1, 3));
+            let step = |r: &mut Random| *r.pick(&[1u64, 1, 2, 3]);
+            let (stride, base, dilation) = (step(&mut self.random), step(&mut self.random), step(&mut self.random));
+            dims.push(ConvDim { stride, low, high, base, dilation });
+        }
+        let (x, w) = (self.like(dtype, &Shape::of(&x))?, self.like(dtype, &Shape::of(&w))?);
+        let conv = Convolution { dims: dims.into_iter().collect(), groups };
+        let y = self.b.prim(Prim::Conv(Box::new(conv)), &[x, w])?;
         self.keep(y)
     }
     fn barrier(&mut self) -> Result<()> {

@@ -53,6 +53,13 @@ impl Cx<'_, '_> {
             | Prim::Collective { .. }
             | Prim::CustomCall { .. } => Err(Error::new(Kind::Internal, "vmap: has several results, or no rule")),
             Prim::Dot { batch, contract } => self.dot(batch, contract, x),
+            &Prim::Windows { axis, size, stride, dilation } => {
+                self.again(Prim::Windows { axis: axis + 1, size, stride, dilation }, x)
+            }
+            &Prim::OverlapAdd { axis, len, stride, dilation } => {
+                self.again(Prim::OverlapAdd { axis: axis + 1, len, stride, dilation }, x)
+            }
+            Prim::Conv(c) => self.conv(c, x[0], x[1]),
             Prim::Constant { .. } | Prim::Param { .. } | Prim::Iota { .. } | Prim::RandomBits { .. } => {
                 Err(Error::new(Kind::Internal, "vmap: a source has no batched operand"))
             }

@@ -1,6 +1,8 @@
 //! Movement: views become indices of what they look at; values put together from parts are stored part by part.
 use super::{Fuser, State};
-use crate::index::{Dynamic, Group, Ix, Map, Start, is_empty, sliced, static_start, through_expand, through_permute};
+use crate::index::{
+    Dynamic, Group, Ix, Map, Start, is_empty, sliced, static_start, through_expand, through_permute, through_windows,
+};
 use crate::views::is_dense_input;
 use rtx_core::{Dim, Shape};
 use rtx_ir::{NodeId, Prim, ValueId};
@@ -64,6 +66,7 @@ impl Fuser<'_> {
             },
             Some(Prim::Permute(order)) => through_permute(order, &map),
             Some(Prim::Expand(_)) => through_expand(&from, &to, &map),
+            Some(&Prim::Windows { axis, stride, dilation, .. }) => through_windows(axis, stride, dilation, &map),
             Some(&Prim::Slice { axis, len, step }) => {
                 let start = self.start(u, node.inputs[1], from.dim(axis), len, step);
                 let mut map = map;

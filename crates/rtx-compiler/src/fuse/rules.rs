@@ -215,7 +215,7 @@ impl Fuser<'_> {
         used.sort_unstable();
         used.dedup();
         let has = |a: &u32| used.binary_search(a).is_ok();
-        if terms != used.len() || !group.parallel.iter().all(has) {
+        if terms != used.len() || !group.parallel.iter().all(has) || map.iter().any(|ix| group.overlaps(ix)) {
             return Fit::Repeat;
         }
         let plain = map.iter().zip(shape.iter()).all(|(ix, d)| {

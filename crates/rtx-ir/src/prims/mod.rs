@@ -4,6 +4,7 @@ use rtx_core::{Arith, Comparison, Extremum, Fold, Function};
 
 mod contract;
 mod control;
+mod convolution;
 mod factor;
 mod index;
 mod movement;
@@ -12,6 +13,7 @@ mod reduce;
 mod scan;
 mod sort;
 mod source;
+mod windows;
 
 /// Every definition of a primitive, once.
 pub static ALL: &[&OpDef] = &[
@@ -86,6 +88,9 @@ pub static ALL: &[&OpDef] = &[
     &control::COLLECTIVE,
     &control::CUSTOM_CALL,
     &control::CHECK,
+    &windows::WINDOWS,
+    &windows::OVERLAP_ADD,
+    &convolution::CONV_GENERAL,
 ];
 
 /// The name of a primitive in text forms.
@@ -143,6 +148,9 @@ pub fn name(p: &Prim) -> &'static str {
         Prim::Collective { .. } => "collective",
         Prim::CustomCall { .. } => "custom_call",
         Prim::Check(_) => "check",
+        Prim::Windows { .. } => "windows",
+        Prim::OverlapAdd { .. } => "overlap_add",
+        Prim::Conv(_) => "conv_general",
         Prim::Barrier => "barrier",
     }
 }
@@ -193,6 +201,9 @@ pub fn def(p: &Prim) -> &'static OpDef {
         Prim::Collective { .. } => &control::COLLECTIVE,
         Prim::CustomCall { .. } => &control::CUSTOM_CALL,
         Prim::Check(_) => &control::CHECK,
+        Prim::Windows { .. } => &windows::WINDOWS,
+        Prim::OverlapAdd { .. } => &windows::OVERLAP_ADD,
+        Prim::Conv(_) => &convolution::CONV_GENERAL,
         Prim::Barrier => &source::BARRIER,
     }
 }

@@ -256,6 +256,11 @@ impl Fields<'_> {
     pub(super) fn sizes(&self, key: &str) -> Result<SmallVec<[usize; 4]>, String> {
         self.read(key, |t| lex::list(t)?.into_iter().map(|n| n.parse().ok()).collect())
     }
+    /// Integers far from where arithmetic overflows.
+    pub(super) fn ints(&self, key: &str) -> Result<SmallVec<[i64; 4]>, String> {
+        let int = |t: &str| t.parse::<i64>().ok().filter(|n| n.unsigned_abs() <= MAX_ELEMENTS);
+        self.read(key, |t| lex::list(t)?.into_iter().map(int).collect())
+    }
     pub(super) fn pairs(&self, key: &str) -> Result<SmallVec<[(usize, usize); 2]>, String> {
         let pair = |t: &str| t.split_once(':').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
         self.read(key, |t| lex::list(t)?.into_iter().map(pair).collect())

@@ -14,6 +14,8 @@ mod pack;
 mod product;
 mod tile;
 
+use crate::epilogue::{Epilogue, Rest};
+pub(crate) use blocked::CHUNK;
 use blocked::{Operands, rectangle};
 use gemv::Gemv;
 pub(crate) use kernels::{GemmNumber, Kernels};
@@ -21,8 +23,8 @@ pub(crate) use pack::{SLACK, Strip};
 use product::Product;
 pub use product::SIZES;
 use rtx_core::{DType, Result};
-use rtx_cpu::{TileCode, isa, pool, with_scratch};
-use rtx_hal::{Code, Device, KernelSource, Lang, Launch, NativeKernel, malformed};
+use rtx_cpu::{isa, pool, with_scratch};
+use rtx_hal::{Code, Device, Launch, NativeKernel, malformed};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -42,7 +44,7 @@ impl NativeKernel for Gemm {
 
     fn load(&self, text: &str, device: &dyn Device) -> Result<Arc<dyn Code>> {
         let (dtype, epilogue) = text.split_once('\n').unwrap_or((text, ""));
-        let epilogue = Epilogue::load(epilogue, device)?;
+        let epilogue = Epilogue::load(epilogue, device, 4)?;
         match DType::parse(dtype.trim()) {
             Some(DType::F32) => Ok(Arc::new(GemmCode::<f32>::new(epilogue))),
             Some(DType::F64) => Ok(Arc::new(GemmCode::<f64>::new(epilogue))),
@@ -74,7 +76,7 @@ impl<T: GemmNumber> Code for GemmCode<T> {
             if let Some(epilogue) = &self.epilogue {
                 // SAFETY: the caller says that the buffers are what the sizes say; this part of C is final, and the
                 // epilogue touches no other part.
-                unsafe { epilogue.tile().run_box(&rest.0, &part.lo, &part.hi) }
+                unsafe { epilogue.run_box(rest, &part.lo, &part.hi) }
             }
         };
         // SAFETY: the caller says that the buffers are what the sizes say.
@@ -83,36 +85,6 @@ impl<T: GemmNumber> Code for GemmCode<T> {
 
     fn as_any(&self) -> &dyn Any {
         self
-    }
-}
-
-/// The epilogue's launch as several threads see it.
-struct Rest<'a>(Launch<'a>);
-// SAFETY: threads only read the launch; what they write through the pointers is apart.
-unsafe impl Sync for Rest<'_> {}
-
-/// A tile program over `[b0, b1, m, n]`, run on each part of C that is final. Its first buffer is C.
-struct Epilogue(Arc<dyn Code>);
-
-impl Epilogue {
-    /// Loads the text, if there is one.
-    fn load(text: &str, device: &dyn Device) -> Result<Option<Self>> {
-        if text.trim().is_empty() {
-            return Ok(None);
-        }
-        let source = KernelSource { name: "gemm epilogue".into(), lang: Lang::Tile, text: text.into() };
-        let code = device.load(&source)?;
-        let Some(tile) = code.as_any().downcast_ref::<TileCode>() else { return Err(malformed("gemm epilogue", text)) };
-        let axes = &tile.program().nest().axes;
-        if axes.len() != 4 || axes.iter().any(|axis| axis.walk) {
-            return Err(malformed("gemm epilogue over [b0, b1, m, n]", text));
-        }
-        Ok(Some(Self(code)))
-    }
-
-    fn tile(&self) -> &TileCode {
-        // `load` let nothing else through.
-        self.0.as_any().downcast_ref().expect("an epilogue is a tile program")
     }
 }
 

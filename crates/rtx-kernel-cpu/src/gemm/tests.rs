@@ -3,7 +3,7 @@ use super::gemv::{BLOCK, LANES};
 use super::*;
 use crate::simd::Number;
 use rtx_cpu::{Isa, set_isa};
-use rtx_hal::ErrorSlot;
+use rtx_hal::{ErrorSlot, KernelSource, Lang};
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 
