@@ -1,7 +1,8 @@
 //! Activations: pointwise functions with gradients of their own.
 use crate::args::Args;
+use crate::elementwise::{by_slope, in_float};
 use crate::precision::widen;
-use rtx_core::{DType, Result};
+use rtx_core::{DType, Kind, Result};
 use rtx_ir::{
     Attr, Batch, Body, Bound, Builder, Grad, GradCx, Grads, Op, OpDef, Outs, Refusal, Sample, Saves, Stability, Type,
     Types, ValueId, rules,
@@ -9,7 +10,20 @@ use rtx_ir::{
 use smallvec::smallvec;
 
 /// The family.
-pub const ALL: &[&OpDef] = &[&RELU, &GELU, &GELU_BACKWARD, &SILU, &SILU_BACKWARD, &SIGMOID, &SOFTPLUS, &LEAKY_RELU];
+pub const ALL: &[&OpDef] = &[
+    &RELU,
+    &GELU,
+    &GELU_BACKWARD,
+    &SILU,
+    &SILU_BACKWARD,
+    &SIGMOID,
+    &SOFTPLUS,
+    &LEAKY_RELU,
+    &LOG_SIGMOID,
+    &MISH,
+    &TANHSHRINK,
+    &GLU,
+];
 
 const POINTWISE: OpDef = OpDef {
     record: record_unary,
@@ -309,3 +323,104 @@ fn leaky_relu_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
     debug_assert_eq!(b.dtype(positive), DType::Bool);
     Ok(smallvec![Some(b.select(positive, cx.ct(), below)?)])
 }
+
+/// `max(x, 0) + log1p(exp -|x|)`, the logarithm of `1 + exp x`.
+fn soft_positive(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
+    let size = b.abs(x)?;
+    let down = b.neg(size)?;
+    let e = b.exp(down)?;
+    let log = b.log1p(e)?;
+    let top = b.max(x, 0.0)?;
+    b.add(top, log)
+}
+
+/// Logarithm of the logistic function.
+pub static LOG_SIGMOID: OpDef = OpDef {
+    sig: "log_sigmoid(Tensor self) -> Tensor",
+    doc: "log(1 / (1 + exp(-x))) = min(x, 0) - log1p(exp -|x|).",
+    body: Body::Composite(|b, _, v| {
+        in_float(b, v, |b, v| {
+            let x = b.neg(v[0])?;
+            let y = soft_positive(b, x)?;
+            b.neg(y)
+        })
+    }),
+    // dx = dy / (1 + exp x)
+    grad: Grad::Rule(|b, cx| {
+        by_slope(b, cx, |b, x| {
+            let other = b.neg(x)?;
+            logistic(b, other)
+        })
+    }),
+    cost: 24,
+    samples: &[Sample::grad("f32[2,3] in -5..5", 16), Sample::of("f32[3] = -200 200 0", 16)],
+    ..POINTWISE
+};
+/// A smooth `relu` that dips below 0.
+pub static MISH: OpDef = OpDef {
+    sig: "mish(Tensor self) -> Tensor",
+    doc: "x · tanh(log(1 + exp x)). Misra, arXiv:1908.08681.",
+    body: Body::Composite(|b, _, v| {
+        in_float(b, v, |b, v| {
+            let soft = soft_positive(b, v[0])?;
+            let gate = b.tanh(soft)?;
+            b.mul(v[0], gate)
+        })
+    }),
+    cost: 40,
+    samples: &[Sample::grad("f32[2,3] in -5..-0.1", 16), Sample::grad("f32[2,3] in 0.1..5", 16)],
+    ..POINTWISE
+};
+/// What `tanh` takes away.
+pub static TANHSHRINK: OpDef = OpDef {
+    sig: "tanhshrink(Tensor self) -> Tensor",
+    doc: "x - tanh x.",
+    body: Body::Composite(|b, _, v| {
+        in_float(b, v, |b, v| {
+            let t = b.tanh(v[0])?;
+            b.sub(v[0], t)
+        })
+    }),
+    cost: 13,
+    samples: &[Sample::grad("f32[2,3] in -5..5", 64)],
+    ..POINTWISE
+};
+
+/// Gated linear unit. Attribute: axis.
+pub static GLU: OpDef = OpDef {
+    sig: "glu(Tensor self, int dim=-1) -> Tensor",
+    doc: "a · sigmoid(b), where a and b are the halves of x along dim. Dauphin et al., arXiv:1612.08083.",
+    record: |b, def, args| {
+        let args = Args::new(def, args);
+        let (x, dim) = (args.tensor(0)?, args.int_or(1, -1)?);
+        let axis = rules::check_dim(def.name(), dim, b.rank(x))?;
+        b.composite(def, smallvec![Attr::Int(axis as i64)], &[x])
+    },
+    infer: |op, inputs| {
+        rules::check_arity(op, inputs, 1)?;
+        rules::check_float(op.name(), inputs[0])?;
+        let (x, axis) = (inputs[0], op.attrs()[0].int() as usize);
+        let size = if x.rank() == 0 { None } else { x.shape.dim(axis).known() };
+        let Some(size) = size.filter(|n| n % 2 == 0) else {
+            let what = format_args!("needs an even size along dim {axis}: {}", x.shape);
+            return Err(rules::refuse(op.name(), Kind::Shape, what));
+        };
+        let mut out = x.clone();
+        out.shape.set(axis, size / 2);
+        Ok(smallvec![out])
+    },
+    body: Body::Composite(|b, attrs, v| {
+        let axis = attrs[0].int() as usize;
+        let half = b.shape(v[0]).dim(axis).bound() / 2;
+        in_float(b, v, |b, v| {
+            let (x, gate) = (b.slice(v[0], axis, 0, half)?, b.slice(v[0], axis, half as i64, half)?);
+            let gate = logistic(b, gate)?;
+            b.mul(x, gate)
+        })
+    }),
+    batch: Batch::FromBody,
+    cost: 9,
+    samples: &[Sample::grad("f32[2,6] in -3..3", 16), Sample::grad("f32[4,3] in -3..3, 0", 16)],
+    refuses: &[Refusal::of("f32[2,3]", "glu: needs an even size along dim 1: [2, 3]")],
+    ..POINTWISE
+};

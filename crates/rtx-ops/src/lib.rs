@@ -8,6 +8,7 @@ mod args;
 mod call;
 mod formula;
 mod lines;
+mod elementwise;
 mod precision;
 
 pub mod activation;
@@ -18,9 +19,12 @@ pub mod create;
 pub mod index;
 pub mod linear;
 pub mod loss;
+pub mod math;
 pub mod movement;
 pub mod norm;
 pub mod optimizer;
+pub mod pairs;
+pub mod piecewise;
 pub mod pointwise;
 pub mod quantile;
 pub mod random;
@@ -39,6 +43,9 @@ use rtx_ir::OpDef;
 /// The families, each a list of definitions.
 const FAMILIES: &[&[&OpDef]] = &[
     pointwise::ALL,
+    math::ALL,
+    pairs::ALL,
+    piecewise::ALL,
     activation::ALL,
     softmax::ALL,
     norm::ALL,

@@ -23,12 +23,13 @@ pub const ALL: &[&OpDef] = &[
     &ISFINITE,
     &MASKED_FILL,
     &CLAMP,
+    &CLAMP_MIN,
+    &CLAMP_MAX,
     &RSUB,
     &SQUARE,
     &RSQRT,
     &RECIPROCAL,
     &LERP,
-    &FLOOR_DIVIDE,
     &CLONE,
 ];
 
@@ -213,15 +214,16 @@ pub static MASKED_FILL: OpDef = OpDef {
     ..POINTWISE
 };
 
-/// Kept inside bounds. Attributes: has min, has max.
+/// Kept inside bounds. Attributes: has min, has max. Bounds are of rank 0 or of x's shape.
 pub static CLAMP: OpDef = OpDef {
     sig: "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
-    doc: "min(max(self, min), max); NaN stays. The gradient passes where min ≤ self ≤ max.",
+    doc: "min(max(self, min), max); NaN stays; bounds are numbers or tensors that broadcast. The gradient passes where \
+          min ≤ self ≤ max, to min where self < min < max, and to max where self > max or max < min.",
     runtime: &["min", "max"],
-    record: record_clamp,
+    record: |b, def, a| clamp(b, def, [a.get(0), a.get(1), a.get(2)]),
     infer: |op, inputs| {
         let x = inputs[0];
-        let fits = inputs[1..].iter().all(|t| t.rank() == 0 && t.dtype == x.dtype);
+        let fits = inputs[1..].iter().all(|t| t.dtype == x.dtype && (t.rank() == 0 || t.shape == x.shape));
         let what = format_args!("does not fit: {}", rules::show(inputs));
         if fits { Ok(smallvec![x.clone()]) } else { Err(rules::refuse(op.name(), Kind::DType, what)) }
     },
@@ -242,30 +244,51 @@ pub static CLAMP: OpDef = OpDef {
         Sample::grad("f32[2,3] in -2..2, -1, 1", 0),
         Sample::grad("f32[2,3] in -2..2, none, 1", 0),
         Sample::exact("i64[5] in -9..9, -2"),
+        Sample::grad("f32[4] = 0 3 -3 1.5, f32[4] = -1 -1 -1 2, f32[1] = 1", 0),
+        Sample::grad("f32[2,3] in -2..-1, f32[3] in 0..1", 0),
+        Sample::exact("f32[2,3] in -2..2, i64[3] in 0..2, none"),
     ],
     refuses: &[Refusal::of("f32[2]", "clamp: needs min, max or both")],
     ..POINTWISE
 };
+/// Kept above a bound.
+pub static CLAMP_MIN: OpDef = OpDef {
+    sig: "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor",
+    doc: "max(self, min), a `clamp` by min alone.",
+    record: |b, def, a| clamp(b, def, [a.get(0), a.get(1), &Arg::None]),
+    samples: &[Sample::grad("f32[2,3] in 0..2, 1", 0), Sample::exact("f32[2,3] in -2..2, f32[3] in -1..1")],
+    ..POINTWISE
+};
+/// Kept below a bound.
+pub static CLAMP_MAX: OpDef = OpDef {
+    sig: "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor",
+    doc: "min(self, max), a `clamp` by max alone.",
+    record: |b, def, a| clamp(b, def, [a.get(0), &Arg::None, a.get(1)]),
+    samples: &[Sample::grad("f32[2,3] in 0..2, 1", 0), Sample::exact("f32[2,3] in -2..2, f32[3] in -1..1")],
+    ..POINTWISE
+};
 
-fn record_clamp(b: &mut Builder<'_>, def: &'static OpDef, a: &Bound) -> Result<Outs> {
-    let args = [a.get(0).clone(), a.get(1).clone(), a.get(2).clone()];
-    let given: Vec<Arg> = args.into_iter().filter(|a| *a != Arg::None).collect();
+/// `clamp` of x, min and max, of which one bound may be missing.
+fn clamp(b: &mut Builder<'_>, def: &OpDef, args: [&Arg; 3]) -> Result<Outs> {
+    let given: Vec<Arg> = args.into_iter().filter(|a| **a != Arg::None).cloned().collect();
     if given.len() < 2 {
         return Err(rules::refuse(def.name(), Kind::Argument, "needs min, max or both"));
     }
     let result = record::meeting_dtype(b, def, &given, Promotion::Meet)?;
     let compute = rules::number_dtype(result);
-    let mut inputs: Vec<ValueId> = Vec::with_capacity(3);
-    for (i, arg) in given.iter().enumerate() {
-        let v = match arg {
-            Arg::Value(v) => *v,
-            Arg::Scalar(s) => b.param(compute, *s)?,
-            _ => return Err(rules::refuse(def.name(), Kind::Argument, format_args!("bound {i} is not a number"))),
+    let tensors = given[1..].iter().any(|a| matches!(a, Arg::Value(v) if b.rank(*v) > 0));
+    let inputs = if tensors {
+        record::meet_in(b, def, &given, compute)?.to_vec()
+    } else {
+        let place = |arg: &Arg| match arg {
+            Arg::Value(v) => b.cast(*v, compute),
+            Arg::Scalar(s) => b.param(compute, *s),
+            _ => Err(rules::refuse(def.name(), Kind::Argument, "a bound is not a number")),
         };
-        inputs.push(b.cast(v, compute)?);
-    }
-    let attrs = smallvec![Attr::Bool(*a.get(1) != Arg::None), Attr::Bool(*a.get(2) != Arg::None)];
-    let y = b.composite(def, attrs, &inputs)?[0];
+        given.iter().map(place).collect::<Result<Vec<ValueId>>>()?
+    };
+    let attrs = smallvec![Attr::Bool(*args[1] != Arg::None), Attr::Bool(*args[2] != Arg::None)];
+    let y = b.composite(&CLAMP, attrs, &inputs)?[0];
     Ok(smallvec![b.cast(y, result)?])
 }
 fn bounds(attrs: &[Attr], v: &[ValueId]) -> (Option<ValueId>, Option<ValueId>) {
@@ -274,37 +297,63 @@ fn bounds(attrs: &[Attr], v: &[ValueId]) -> (Option<ValueId>, Option<ValueId>) {
     (low, if attrs[1].bool() { rest.next() } else { None })
 }
 fn clamp_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
-    let x = cx.inputs[0];
+    let (x, dy) = (cx.inputs[0], cx.ct());
     let (low, high) = bounds(cx.op.attrs(), cx.inputs);
-    let mut dx = cx.ct();
-    if let Some(low) = low {
-        let inside = b.le(low, x)?;
-        dx = b.select(inside, dx, 0.0)?;
+    // Where x is below the lower bound, where above the upper one, and where the bounds have changed places.
+    let under = low.map(|low| b.lt(x, low)).transpose()?;
+    let over = high.map(|high| b.lt(high, x)).transpose()?;
+    let crossed = if let (Some(low), Some(high)) = (low, high) { Some(b.lt(high, low)?) } else { None };
+    let mut dx = dy;
+    for outside in [under, over].into_iter().flatten() {
+        dx = b.select(outside, 0.0, dx)?;
     }
-    if let Some(high) = high {
-        let inside = b.le(x, high)?;
-        dx = b.select(inside, dx, 0.0)?;
+    let mut grads: Grads = smallvec![Some(dx)];
+    if let (Some(low), Some(under)) = (low, under) {
+        let mut d = b.select(under, dy, 0.0)?;
+        if let Some(crossed) = crossed {
+            d = b.select(crossed, 0.0, d)?;
+        }
+        grads.push(Some(b.sum_to(d, &b.shape(low))?));
     }
-    let mut grads: Grads = smallvec![None; cx.inputs.len()];
-    grads[0] = Some(dx);
-    if cx.wants[1..].contains(&true) {
-        return Err(rules::refuse("clamp", Kind::Autograd, "no gradient in its bounds"));
+    if let (Some(high), Some(over)) = (high, over) {
+        let mut d = b.select(over, dy, 0.0)?;
+        if let Some(crossed) = crossed {
+            d = b.select(crossed, dy, d)?;
+        }
+        grads.push(Some(b.sum_to(d, &b.shape(high))?));
     }
-    Ok(grads)
+    Ok(cx.wants.iter().zip(grads).map(|(&wanted, g)| g.filter(|_| wanted)).collect())
 }
 
 /// Reversed difference.
 pub static RSUB: OpDef = OpDef {
     sig: "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-    doc: "other - self; the way `1 - x` is recorded.",
+    doc: "other - alpha · self; the way `1 - x` is recorded.",
+    runtime: &["alpha"],
     record: |b, def, a| {
-        if !matches!(a.get(2), Arg::None | Arg::Scalar(Scalar::Int(1))) {
-            return Err(rules::refuse(def.name(), Kind::Unsupported, "an alpha other than 1 is not built yet"));
-        }
         let args = [a.get(1).clone(), a.get(0).clone()];
-        record::pointwise(b, def, &args, Promotion::Meet, |b, m| b.sub(m.values[0], m.values[1]))
+        record::pointwise(b, def, &args, Promotion::Meet, |b, m| {
+            let taken = match a.get(2) {
+                Arg::None | Arg::Scalar(Scalar::Int(1)) => m.values[1],
+                Arg::Scalar(Scalar::Float(x)) if !m.result.is_float() => {
+                    let what = format_args!("alpha is a float, the tensors are not: {x}");
+                    return Err(rules::refuse(def.name(), Kind::Argument, what));
+                }
+                Arg::Scalar(s) => {
+                    let alpha = b.param(m.compute, *s)?;
+                    b.mul(m.values[1], alpha)?
+                }
+                _ => return Err(rules::refuse(def.name(), Kind::Argument, "argument `alpha` takes a number")),
+            };
+            b.sub(m.values[0], taken)
+        })
     },
-    samples: &[Sample::grad("f32[2,3] in -2..2, 1", 0), Sample::exact("i64[3] in 0..9, 5")],
+    samples: &[
+        Sample::grad("f32[2,3] in -2..2, 1", 0),
+        Sample::exact("i64[3] in 0..9, 5"),
+        Sample::grad("f32[2,3] in -2..2, f32[3] in -2..2, 0.5", 4),
+    ],
+    refuses: &[Refusal::of("i64[2], i64[2], 0.5", "rsub: alpha is a float, the tensors are not: 0.5")],
     ..POINTWISE
 };
 /// `x²`.
@@ -366,27 +415,6 @@ pub static LERP: OpDef = OpDef {
     samples: &[Sample::grad("f32[2,3] in -2..2, f32[2,3] in -2..2, 0.25", 4)],
     ..POINTWISE
 };
-/// Quotient rounded down.
-pub static FLOOR_DIVIDE: OpDef = OpDef {
-    sig: "floor_divide(Tensor self, Tensor other) -> Tensor",
-    doc: "⌊self / other⌋: exact for integers, (self - remainder) / other rounded for floats; x // 0 of integers is 0.",
-    record: |b, def, a| {
-        record::pointwise(b, def, &record::first::<2>(a), Promotion::Meet, |b, m| {
-            let (x, y) = (m.values[0], m.values[1]);
-            if m.compute.is_float() {
-                let q = b.div(x, y)?;
-                return b.floor(q);
-            }
-            let rest = b.rem(x, y)?;
-            let whole = b.sub(x, rest)?;
-            b.div(whole, y)
-        })
-    },
-    grad: Grad::None,
-    samples: &[Sample::exact("i64[6] = 7 -7 7 -7 0 5, i64[6] = 2 2 -2 -2 3 0"), Sample::exact("f32[4] = 7 -7 0 5, 2")],
-    ..POINTWISE
-};
-
 /// Identity as a node: an independent tensor (contract M1).
 pub static CLONE: OpDef = OpDef {
     sig: "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",

@@ -10,7 +10,7 @@ use rtx_ir::{
 use smallvec::{SmallVec, smallvec};
 
 /// The family.
-pub const ALL: &[&OpDef] = &[&SOFTMAX, &LOG_SOFTMAX, &LOGSUMEXP];
+pub const ALL: &[&OpDef] = &[&SOFTMAX, &LOG_SOFTMAX, &LOGSUMEXP, &SOFTMIN, &SAFE_SOFTMAX, &SOFTMAX_BACKWARD_DATA];
 
 const ALONG_DIM: OpDef = OpDef {
     record: record_along_dim,
@@ -171,3 +171,76 @@ fn logsumexp_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
     let p = b.exp(difference)?;
     Ok(smallvec![Some(b.mul(p, dy)?)])
 }
+
+/// Softmax of the negative.
+pub static SOFTMIN: OpDef = OpDef {
+    sig: "softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    doc: "softmax(-x) along dim.",
+    record: |b, _, args| {
+        let checked = Args::new(&SOFTMAX, args);
+        let mut x = checked.tensor(0)?;
+        if let Some(dtype) = checked.dtype(2)? {
+            x = b.cast(x, dtype)?;
+        }
+        let x = b.neg(x)?;
+        let axis = checked.dim(1, b.rank(x))?;
+        b.composite(&SOFTMAX, smallvec![Attr::Int(axis as i64)], &[x])
+    },
+    samples: &[Sample::grad("f32[2,5] in -4..4, -1", 16)],
+    stability: Stability::Stable,
+    ..crate::spelling::SPELLING
+};
+/// Softmax whose rows of -∞ are 0.
+pub static SAFE_SOFTMAX: OpDef = OpDef {
+    sig: "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    doc: "softmax along dim, and 0 where all elements along dim are -∞.",
+    body: Body::Composite(|b, attrs, v| {
+        let (dtype, axes) = (b.dtype(v[0]), axes(attrs, b.rank(v[0])));
+        let x = widen(b, v[0])?;
+        let top = b.reduce_keep(Fold::Max, x, &axes)?;
+        let blind = b.eq(top, f64::NEG_INFINITY)?;
+        let top = b.select(blind, 0.0, top)?;
+        let x = b.sub(x, top)?;
+        let e = b.exp(x)?;
+        let sum = b.reduce_keep(Fold::Sum, e, &axes)?;
+        let sum = b.select(blind, 1.0, sum)?;
+        let y = b.div(e, sum)?;
+        Ok(smallvec![b.cast(y, dtype)?])
+    }),
+    grad: Grad::Rule(|b, cx| {
+        let axis = cx.op.attrs()[0].clone();
+        Ok(smallvec![Some(b.composite(&SOFTMAX_BACKWARD_DATA, smallvec![axis], &[cx.ct(), cx.outputs[0]])?[0])])
+    }),
+    samples: &[Sample::grad("f32[2,5] in -4..4, -1", 16), Sample::of("f32[2,2] = -inf -inf 0 -inf, 1", 16)],
+    ..ALONG_DIM
+};
+/// Gradient of softmax.
+pub static SOFTMAX_BACKWARD_DATA: OpDef = OpDef {
+    sig: "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+    doc: "output · (grad_output - Σ grad_output · output), the sum along dim; in the dtype of softmax's input.",
+    record: |b, def, args| {
+        let args = Args::new(def, args);
+        let (dy, y) = (args.tensor(0)?, args.tensor(1)?);
+        let axis = args.dim(2, b.rank(y))?;
+        let dx = b.composite(def, smallvec![Attr::Int(axis as i64)], &[dy, y])?[0];
+        let dtype = args.dtype(3)?.unwrap_or(b.dtype(dx));
+        Ok(smallvec![b.cast(dx, dtype)?])
+    },
+    infer: |op, inputs| {
+        rules::check_arity(op, inputs, 2)?;
+        rules::infer_same(op, inputs)
+    },
+    body: Body::Composite(|b, attrs, v| {
+        let (dtype, axes) = (b.dtype(v[1]), axes(attrs, b.rank(v[1])));
+        let (dy, y) = (widen(b, v[0])?, widen(b, v[1])?);
+        let product = b.mul(dy, y)?;
+        let sum = b.reduce_keep(Fold::Sum, product, &axes)?;
+        let rest = b.sub(dy, sum)?;
+        let dx = b.mul(y, rest)?;
+        Ok(smallvec![b.cast(dx, dtype)?])
+    }),
+    saves: Saves::Inputs,
+    cost: 4,
+    samples: &[Sample::grad("f32[2,5] in -1..1, f32[2,5] in 0..1, 1, f32", 16)],
+    ..ALONG_DIM
+};

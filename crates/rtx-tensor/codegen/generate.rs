@@ -291,6 +291,7 @@ fn field_type(ty: &str) -> Option<&'static str> {
         "float?" => "Option<f64>",
         "bool" => "bool",
         "str" => "&'static str",
+        "str?" => "Option<&'static str>",
         "Scalar" => "Scalar",
         "Scalar?" => "Option<Scalar>",
         "ScalarType?" => "Option<DType>",

@@ -191,3 +191,24 @@ pub fn scaled_dot_product_attention(q: &Tensor, k: &Tensor, v: &Tensor, options:
 pub fn one_hot(ids: &Tensor, classes: usize) -> Tensor {
     call::call_bound(op!("one_hot"), &[ids.into(), classes.into()], &[]).or_panic()
 }
+
+/// Mantissas in [1/2, 1) with the elements' signs, and exponents to base 2 (`i32`).
+///
+/// # Panics
+/// When the dtype is neither f32 nor f64.
+#[track_caller]
+pub fn frexp(x: &Tensor) -> (Tensor, Tensor) {
+    let mut outs = call::call("frexp", &[x.into()], &[]).or_panic().into_iter();
+    match (outs.next(), outs.next()) {
+        (Some(mantissa), Some(exponent)) => (mantissa, exponent),
+        _ => unreachable!("the op has two results"),
+    }
+}
+/// `leaky_relu` with the slope (lower + upper) / 2.
+///
+/// # Panics
+/// When the tensor is no float.
+#[track_caller]
+pub fn rrelu(x: &Tensor, lower: f64, upper: f64) -> Tensor {
+    call::call_bound(op!("rrelu"), &[x.into(), lower.into(), upper.into()], &[]).or_panic()
+}

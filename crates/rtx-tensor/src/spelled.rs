@@ -3,7 +3,6 @@ use crate::{
     Result, Tensor,
     call::{self, Argument, op},
     failure::OrPanic,
-    number::IntoScalar,
     operand::Operand,
     shape::IntoAxes,
 };
@@ -21,24 +20,10 @@ impl Tensor {
     pub(crate) fn choose(&self, a: Argument, b: Argument) -> Result<Tensor> {
         call::call_one(op!("where"), &[self.into(), a, b])
     }
-    /// Elements below `min` become `min`, above `max` become `max`.
+    /// Elements below `min` become `min`, above `max` become `max`; both are numbers, or tensors that broadcast.
     #[track_caller]
-    pub fn clamp(&self, min: impl IntoScalar, max: impl IntoScalar) -> Tensor {
-        self.clamp_to(min.scalar().into(), max.scalar().into())
-    }
-    /// Elements below `min` become `min`.
-    #[track_caller]
-    pub fn clamp_min(&self, min: impl IntoScalar) -> Tensor {
-        self.clamp_to(min.scalar().into(), Argument::None)
-    }
-    /// Elements above `max` become `max`.
-    #[track_caller]
-    pub fn clamp_max(&self, max: impl IntoScalar) -> Tensor {
-        self.clamp_to(Argument::None, max.scalar().into())
-    }
-    #[track_caller]
-    fn clamp_to(&self, min: Argument, max: Argument) -> Tensor {
-        call::call_one(op!("clamp"), &[self.into(), min, max]).or_panic()
+    pub fn clamp(&self, min: impl Operand, max: impl Operand) -> Tensor {
+        call::call_one(op!("clamp"), &[self.into(), min.argument(), max.argument()]).or_panic()
     }
     /// √Σ x² over dims.
     ///
