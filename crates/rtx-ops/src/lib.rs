@@ -9,6 +9,7 @@ mod call;
 mod formula;
 mod lines;
 mod elementwise;
+mod formula;
 mod precision;
 
 pub mod activation;

@@ -14,7 +14,6 @@ use std::f64::consts::LN_2;
 /// The family.
 pub const ALL: &[&OpDef] = &[
     &DIV_MODE,
-    &TRUE_DIVIDE,
     &FLOOR_DIVIDE,
     &FMOD,
     &FMAX,
@@ -67,14 +66,6 @@ pub static DIV_MODE: OpDef = OpDef {
             "div: shapes do not broadcast: lhs [2, 3], rhs [4, 5]\n  hint: dim 0: 2 against 4",
         ),
     ],
-    ..SPELLED
-};
-/// Quotient of floats.
-pub static TRUE_DIVIDE: OpDef = OpDef {
-    sig: "true_divide.Tensor(Tensor self, Tensor other) -> Tensor",
-    doc: "self / other; integers are divided as f32.",
-    record: true_quotient,
-    samples: &[Sample::grad("f32[2,3] in 0.5..3, f32[2,3] in 0.5..3", 0), Sample::of("i64[3] in 1..9, 2", 0)],
     ..SPELLED
 };
 fn true_quotient(b: &mut Builder<'_>, def: &'static OpDef, a: &Bound) -> Result<Outs> {
