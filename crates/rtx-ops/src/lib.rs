@@ -6,10 +6,9 @@
 
 mod args;
 mod call;
-mod formula;
-mod lines;
 mod elementwise;
 mod formula;
+mod lines;
 mod precision;
 
 pub mod activation;
