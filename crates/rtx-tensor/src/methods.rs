@@ -18,6 +18,16 @@ impl Tensor {
     pub fn abs(&self) -> Tensor {
         TryTensor::try_abs(self).or_panic()
     }
+    /// The angle in \[0, π\] whose cosine is x: atan2(√((1 - x)(1 + x)), x); NaN outside \[-1, 1\].
+    #[track_caller]
+    pub fn acos(&self) -> Tensor {
+        TryTensor::try_acos(self).or_panic()
+    }
+    /// log1p(t + √(t (t + 2))) with t = x - 1, and log x + log 2 above 10⁹; NaN below 1.
+    #[track_caller]
+    pub fn acosh(&self) -> Tensor {
+        TryTensor::try_acosh(self).or_panic()
+    }
     /// `self + alpha * other`, two roundings; integers wrap; of bools `or`.
     #[track_caller]
     pub fn add(&self, other: impl Operand) -> Tensor {
@@ -27,6 +37,26 @@ impl Tensor {
     #[track_caller]
     pub fn add_with(&self, other: impl Operand, options: options::Add) -> Tensor {
         TryTensor::try_add_with(self, other, options).or_panic()
+    }
+    /// self + value · tensor1 / tensor2, of floats.
+    #[track_caller]
+    pub fn addcdiv(&self, tensor1: impl Operand, tensor2: impl Operand) -> Tensor {
+        TryTensor::try_addcdiv(self, tensor1, tensor2).or_panic()
+    }
+    /// [`Tensor::addcdiv`] with options.
+    #[track_caller]
+    pub fn addcdiv_with(&self, tensor1: impl Operand, tensor2: impl Operand, options: options::Addcdiv) -> Tensor {
+        TryTensor::try_addcdiv_with(self, tensor1, tensor2, options).or_panic()
+    }
+    /// self + value · tensor1 · tensor2.
+    #[track_caller]
+    pub fn addcmul(&self, tensor1: impl Operand, tensor2: impl Operand) -> Tensor {
+        TryTensor::try_addcmul(self, tensor1, tensor2).or_panic()
+    }
+    /// [`Tensor::addcmul`] with options.
+    #[track_caller]
+    pub fn addcmul_with(&self, tensor1: impl Operand, tensor2: impl Operand, options: options::Addcmul) -> Tensor {
+        TryTensor::try_addcmul_with(self, tensor1, tensor2, options).or_panic()
     }
     /// Are all elements over the dims not zero?
     #[track_caller]
@@ -42,6 +72,11 @@ impl Tensor {
     #[track_caller]
     pub fn amin(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_amin(self, dim).or_panic()
+    }
+    /// π below 0, else 0; NaN stays. The gradient is 0.
+    #[track_caller]
+    pub fn angle(&self) -> Tensor {
+        TryTensor::try_angle(self).or_panic()
     }
     /// Is any element over the dims not zero?
     #[track_caller]
@@ -68,10 +103,30 @@ impl Tensor {
     pub fn argsort_with(&self, options: options::Argsort) -> Tensor {
         TryTensor::try_argsort_with(self, options).or_panic()
     }
+    /// The angle in \[-π/2, π/2\] whose sine is x: atan2(x, √((1 - x)(1 + x))); NaN outside \[-1, 1\].
+    #[track_caller]
+    pub fn asin(&self) -> Tensor {
+        TryTensor::try_asin(self).or_panic()
+    }
+    /// sign x · log1p(a + a² / (1 + √(a² + 1))) with a = |x|, and log a + log 2 for an a above 10⁹.
+    #[track_caller]
+    pub fn asinh(&self) -> Tensor {
+        TryTensor::try_asinh(self).or_panic()
+    }
+    /// The angle in \[-π/2, π/2\] whose tangent is x: atan2(x, 1).
+    #[track_caller]
+    pub fn atan(&self) -> Tensor {
+        TryTensor::try_atan(self).or_panic()
+    }
     /// The angle of the point (`other`, `self`), in -π..=π.
     #[track_caller]
     pub fn atan2(&self, other: impl Operand) -> Tensor {
         TryTensor::try_atan2(self, other).or_panic()
+    }
+    /// log1p(2x / (1 - x)) / 2; infinite at ±1, NaN outside.
+    #[track_caller]
+    pub fn atanh(&self) -> Tensor {
+        TryTensor::try_atanh(self).or_panic()
     }
     /// Bits that both have.
     #[track_caller]
@@ -118,10 +173,59 @@ impl Tensor {
     pub fn ceil(&self) -> Tensor {
         TryTensor::try_ceil(self).or_panic()
     }
+    /// x above 0, alpha (exp(x / alpha) - 1) elsewhere. Barron, arXiv:1704.07483.
+    #[track_caller]
+    pub fn celu(&self) -> Tensor {
+        TryTensor::try_celu(self).or_panic()
+    }
+    /// [`Tensor::celu`] with options.
+    #[track_caller]
+    pub fn celu_with(&self, options: options::Celu) -> Tensor {
+        TryTensor::try_celu_with(self, options).or_panic()
+    }
+    /// min(self, max), a `clamp` by max alone.
+    #[track_caller]
+    pub fn clamp_max(&self, max: impl Operand) -> Tensor {
+        TryTensor::try_clamp_max(self, max).or_panic()
+    }
+    /// max(self, min), a `clamp` by min alone.
+    #[track_caller]
+    pub fn clamp_min(&self, min: impl Operand) -> Tensor {
+        TryTensor::try_clamp_min(self, min).or_panic()
+    }
+    /// The complex conjugate; of a tensor that is not complex the tensor itself.
+    #[track_caller]
+    pub fn conj(&self) -> Tensor {
+        TryTensor::try_conj(self).or_panic()
+    }
+    /// The sum of products of windows of `self` \[n, c, spatial..\] with `weight` \[o, c / groups, window..\], by fma: out\[n, o, p\] = sum over c, k of self\[n, c, (p * stride + k * dilation - low) / base_dilation\] * weight\[o, c, k\], zeros where that is no element.
+    #[track_caller]
+    pub fn conv_general(
+        &self,
+        weight: impl Operand,
+        stride: impl IntoShape,
+        low: impl IntoShape,
+        high: impl IntoShape,
+        base_dilation: impl IntoShape,
+        dilation: impl IntoShape,
+        groups: impl Int,
+    ) -> Tensor {
+        TryTensor::try_conv_general(self, weight, stride, low, high, base_dilation, dilation, groups).or_panic()
+    }
+    /// |self| with the sign of other; -0 is negative. The gradient is the change of sign, 0 where self is 0.
+    #[track_caller]
+    pub fn copysign(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_copysign(self, other).or_panic()
+    }
     /// Cosine of radians.
     #[track_caller]
     pub fn cos(&self) -> Tensor {
         TryTensor::try_cos(self).or_panic()
+    }
+    /// (exp x + exp -x) / 2, by exp(|x| / 2)², so that it is infinite only where cosh is.
+    #[track_caller]
+    pub fn cosh(&self) -> Tensor {
+        TryTensor::try_cosh(self).or_panic()
     }
     /// How many elements over dim, or of all, are not zero.
     #[track_caller]
@@ -163,6 +267,11 @@ impl Tensor {
     pub fn cumsum_with(&self, dim: impl Int, options: options::Cumsum) -> Tensor {
         TryTensor::try_cumsum_with(self, dim, options).or_panic()
     }
+    /// x · π / 180.
+    #[track_caller]
+    pub fn deg2rad(&self) -> Tensor {
+        TryTensor::try_deg2rad(self).or_panic()
+    }
     /// x_{t+1} - x_t along dim, n times, after prepend and append are joined on; of bools whether they differ.
     #[track_caller]
     pub fn diff(&self) -> Tensor {
@@ -173,10 +282,25 @@ impl Tensor {
     pub fn diff_with(&self, options: options::Diff) -> Tensor {
         TryTensor::try_diff_with(self, options).or_panic()
     }
-    /// `self / other`, correctly rounded; bool and integers become f32.
+    /// self / other; rounded toward zero with "trunc", down with "floor" (as floor_divide). Integers are divided as f32 without a mode and stay integers with one. The gradient of a rounded quotient is 0.
     #[track_caller]
     pub fn div(&self, other: impl Operand) -> Tensor {
         TryTensor::try_div(self, other).or_panic()
+    }
+    /// [`Tensor::div`] with options.
+    #[track_caller]
+    pub fn div_with(&self, other: impl Operand, options: options::Div) -> Tensor {
+        TryTensor::try_div_with(self, other, options).or_panic()
+    }
+    /// scale · x above 0, scale · alpha · (exp(input_scale · x) - 1) elsewhere. Clevert et al., arXiv:1511.07289.
+    #[track_caller]
+    pub fn elu(&self) -> Tensor {
+        TryTensor::try_elu(self).or_panic()
+    }
+    /// [`Tensor::elu`] with options.
+    #[track_caller]
+    pub fn elu_with(&self, options: options::Elu) -> Tensor {
+        TryTensor::try_elu_with(self, options).or_panic()
     }
     /// Are they equal? NaN is equal to nothing.
     #[track_caller]
@@ -193,6 +317,11 @@ impl Tensor {
     pub fn exp(&self) -> Tensor {
         TryTensor::try_exp(self).or_panic()
     }
+    /// 2^x.
+    #[track_caller]
+    pub fn exp2(&self) -> Tensor {
+        TryTensor::try_exp2(self).or_panic()
+    }
     /// `e^x - 1` without cancellation near 0.
     #[track_caller]
     pub fn expm1(&self) -> Tensor {
@@ -203,15 +332,45 @@ impl Tensor {
     pub fn flip(&self, dims: impl IntoShape) -> Tensor {
         TryTensor::try_flip(self, dims).or_panic()
     }
+    /// self^exponent, computed and returned in f64.
+    #[track_caller]
+    pub fn float_power(&self, exponent: impl Operand) -> Tensor {
+        TryTensor::try_float_power(self, exponent).or_panic()
+    }
     /// The largest integer that is not larger; integers stay.
     #[track_caller]
     pub fn floor(&self) -> Tensor {
         TryTensor::try_floor(self).or_panic()
     }
-    /// ⌊self / other⌋: exact for integers, (self - remainder) / other rounded for floats; x // 0 of integers is 0.
+    /// ⌊self / other⌋, exact: (self - r) / other rounded, with r = fmod(self, other), and one less where r and other differ in sign; a float divided by 0 is self / other, an integer 0.
     #[track_caller]
     pub fn floor_divide(&self, other: impl Operand) -> Tensor {
         TryTensor::try_floor_divide(self, other).or_panic()
+    }
+    /// The larger of two elements; beside NaN the other one. The gradient goes to self where self ≥ other or other is NaN, else to other.
+    #[track_caller]
+    pub fn fmax(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_fmax(self, other).or_panic()
+    }
+    /// The smaller of two elements; beside NaN the other one. The gradient goes to self where self ≤ other or other is NaN, else to other.
+    #[track_caller]
+    pub fn fmin(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_fmin(self, other).or_panic()
+    }
+    /// self - other · trunc(self / other), exact, with self's sign; integers by 0 are 0. The gradient is 1 for self and -trunc(self / other) for other.
+    #[track_caller]
+    pub fn fmod(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_fmod(self, other).or_panic()
+    }
+    /// x - trunc x; the gradient is 1.
+    #[track_caller]
+    pub fn frac(&self) -> Tensor {
+        TryTensor::try_frac(self).or_panic()
+    }
+    /// x = mantissa · 2^exponent with 1/2 ≤ |mantissa| < 1; 0, NaN and infinities are their own mantissa with exponent 0. The gradient of the mantissa is 2^-exponent. f32 and f64.
+    #[track_caller]
+    pub fn frexp(&self) -> (Tensor, Tensor) {
+        TryTensor::try_frexp(self).or_panic()
     }
     /// out\[.., i, ..\] = self\[.., index\[.., i, ..\], ..\] along dim; an index outside is an error when it runs.
     #[track_caller]
@@ -222,6 +381,11 @@ impl Tensor {
     #[track_caller]
     pub fn gather_with(&self, dim: impl Int, index: impl Operand, options: options::Gather) -> Tensor {
         TryTensor::try_gather_with(self, dim, index, options).or_panic()
+    }
+    /// The greatest common divisor, by Euclid's algorithm with as many steps as the dtype can need; not negative.
+    #[track_caller]
+    pub fn gcd(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_gcd(self, other).or_panic()
     }
     /// self ≥ other, element by element.
     #[track_caller]
@@ -238,10 +402,55 @@ impl Tensor {
     pub fn gelu_with(&self, options: options::Gelu) -> Tensor {
         TryTensor::try_gelu_with(self, options).or_panic()
     }
+    /// a · sigmoid(b), where a and b are the halves of x along dim. Dauphin et al., arXiv:1612.08083.
+    #[track_caller]
+    pub fn glu(&self) -> Tensor {
+        TryTensor::try_glu(self).or_panic()
+    }
+    /// [`Tensor::glu`] with options.
+    #[track_caller]
+    pub fn glu_with(&self, options: options::Glu) -> Tensor {
+        TryTensor::try_glu_with(self, options).or_panic()
+    }
     /// self > other, element by element.
     #[track_caller]
     pub fn gt(&self, other: impl Operand) -> Tensor {
         TryTensor::try_gt(self, other).or_panic()
+    }
+    /// 0 where -lambd ≤ x ≤ lambd, else x.
+    #[track_caller]
+    pub fn hardshrink(&self) -> Tensor {
+        TryTensor::try_hardshrink(self).or_panic()
+    }
+    /// [`Tensor::hardshrink`] with options.
+    #[track_caller]
+    pub fn hardshrink_with(&self, options: options::Hardshrink) -> Tensor {
+        TryTensor::try_hardshrink_with(self, options).or_panic()
+    }
+    /// 0 up to -3, 1 from 3 on, (x + 3) / 6 between; the gradient at the ends is 0.
+    #[track_caller]
+    pub fn hardsigmoid(&self) -> Tensor {
+        TryTensor::try_hardsigmoid(self).or_panic()
+    }
+    /// 0 up to -3, x from 3 on, x (x + 3) / 6 between. Howard et al., arXiv:1905.02244.
+    #[track_caller]
+    pub fn hardswish(&self) -> Tensor {
+        TryTensor::try_hardswish(self).or_panic()
+    }
+    /// min_val up to min_val, max_val from max_val on, x between; the gradient at the ends is 0.
+    #[track_caller]
+    pub fn hardtanh(&self) -> Tensor {
+        TryTensor::try_hardtanh(self).or_panic()
+    }
+    /// [`Tensor::hardtanh`] with options.
+    #[track_caller]
+    pub fn hardtanh_with(&self, options: options::Hardtanh) -> Tensor {
+        TryTensor::try_hardtanh_with(self, options).or_panic()
+    }
+    /// 0 below 0, values at 0, 1 above 0.
+    #[track_caller]
+    pub fn heaviside(&self, values: impl Operand) -> Tensor {
+        TryTensor::try_heaviside(self, values).or_panic()
     }
     /// How many elements lie in each of the bins between min and max, the last one closed; between the smallest and the largest element where min = max.
     #[track_caller]
@@ -253,6 +462,11 @@ impl Tensor {
     pub fn histc_with(&self, options: options::Histc) -> Tensor {
         TryTensor::try_histc_with(self, options).or_panic()
     }
+    /// √(self² + other²) as m √(1 + (n/m)²) with m the larger and n the smaller size, so that it is infinite only where the length is.
+    #[track_caller]
+    pub fn hypot(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_hypot(self, other).or_panic()
+    }
     /// self with the slices of source added along dim where index says, in ascending order.
     #[track_caller]
     pub fn index_add(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Tensor {
@@ -262,6 +476,16 @@ impl Tensor {
     #[track_caller]
     pub fn index_select(&self, dim: impl Int, index: impl Operand) -> Tensor {
         TryTensor::try_index_select(self, dim, index).or_panic()
+    }
+    /// self = other, or |self - other| ≤ atol + rtol |other| and finite; NaN equals NaN with equal_nan.
+    #[track_caller]
+    pub fn isclose(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_isclose(self, other).or_panic()
+    }
+    /// [`Tensor::isclose`] with options.
+    #[track_caller]
+    pub fn isclose_with(&self, other: impl Operand, options: options::Isclose) -> Tensor {
+        TryTensor::try_isclose_with(self, other, options).or_panic()
     }
     /// Is the element neither NaN nor an infinity?
     #[track_caller]
@@ -278,10 +502,35 @@ impl Tensor {
     pub fn isnan(&self) -> Tensor {
         TryTensor::try_isnan(self).or_panic()
     }
+    /// Is the element -∞?
+    #[track_caller]
+    pub fn isneginf(&self) -> Tensor {
+        TryTensor::try_isneginf(self).or_panic()
+    }
+    /// Is the element +∞?
+    #[track_caller]
+    pub fn isposinf(&self) -> Tensor {
+        TryTensor::try_isposinf(self).or_panic()
+    }
+    /// Has the element no imaginary part? True of every element of a tensor that is not complex.
+    #[track_caller]
+    pub fn isreal(&self) -> Tensor {
+        TryTensor::try_isreal(self).or_panic()
+    }
     /// The k-th smallest element along dim, counted from 1, and its position; NaN is the largest.
     #[track_caller]
     pub fn kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_kthvalue(self, k, dim).or_panic()
+    }
+    /// |self / gcd(self, other) · other|, 0 where one is 0.
+    #[track_caller]
+    pub fn lcm(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_lcm(self, other).or_panic()
+    }
+    /// self · 2^other.
+    #[track_caller]
+    pub fn ldexp(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_ldexp(self, other).or_panic()
     }
     /// Is the first smaller or equal? Of NaN false.
     #[track_caller]
@@ -308,10 +557,25 @@ impl Tensor {
     pub fn log(&self) -> Tensor {
         TryTensor::try_log(self).or_panic()
     }
+    /// log x / log 10.
+    #[track_caller]
+    pub fn log10(&self) -> Tensor {
+        TryTensor::try_log10(self).or_panic()
+    }
     /// `log(1 + x)` without cancellation near 0.
     #[track_caller]
     pub fn log1p(&self) -> Tensor {
         TryTensor::try_log1p(self).or_panic()
+    }
+    /// log x / log 2.
+    #[track_caller]
+    pub fn log2(&self) -> Tensor {
+        TryTensor::try_log2(self).or_panic()
+    }
+    /// log(1 / (1 + exp(-x))) = min(x, 0) - log1p(exp -|x|).
+    #[track_caller]
+    pub fn log_sigmoid(&self) -> Tensor {
+        TryTensor::try_log_sigmoid(self).or_panic()
     }
     /// x - max x - log Σ exp(x - max x) along dim; halves are computed in f32.
     #[track_caller]
@@ -322,6 +586,16 @@ impl Tensor {
     #[track_caller]
     pub fn log_softmax_with(&self, dim: impl Int, options: options::LogSoftmax) -> Tensor {
         TryTensor::try_log_softmax_with(self, dim, options).or_panic()
+    }
+    /// log(exp self + exp other) = max + log1p(exp -|self - other|).
+    #[track_caller]
+    pub fn logaddexp(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_logaddexp(self, other).or_panic()
+    }
+    /// log2(2^self + 2^other) = max + log2(1 + 2^-|self - other|).
+    #[track_caller]
+    pub fn logaddexp2(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_logaddexp2(self, other).or_panic()
     }
     /// y_t = log Σ_{i ≤ t} exp x_i along dim: with m_t the largest so far, m_t + log s_t where s_t = s_{t-1} exp(m_{t-1} - m_t) + exp(x_t - m_t).
     #[track_caller]
@@ -347,6 +621,16 @@ impl Tensor {
     #[track_caller]
     pub fn logical_xor(&self, other: impl Operand) -> Tensor {
         TryTensor::try_logical_xor(self, other).or_panic()
+    }
+    /// log(x / (1 - x)), x kept inside \[eps, 1 - eps\] where eps is given; without it NaN outside \[0, 1\]. The gradient is 0 where x was moved.
+    #[track_caller]
+    pub fn logit(&self) -> Tensor {
+        TryTensor::try_logit(self).or_panic()
+    }
+    /// [`Tensor::logit`] with options.
+    #[track_caller]
+    pub fn logit_with(&self, options: options::Logit) -> Tensor {
+        TryTensor::try_logit_with(self, options).or_panic()
     }
     /// log Σ exp(x) over the dims, shifted by the maximum where that is finite.
     #[track_caller]
@@ -393,6 +677,11 @@ impl Tensor {
     pub fn minimum(&self, other: impl Operand) -> Tensor {
         TryTensor::try_minimum(self, other).or_panic()
     }
+    /// x · tanh(log(1 + exp x)). Misra, arXiv:1908.08681.
+    #[track_caller]
+    pub fn mish(&self) -> Tensor {
+        TryTensor::try_mish(self).or_panic()
+    }
     /// The most frequent element along dim, the smallest of several, and the position of its last occurrence.
     #[track_caller]
     pub fn mode(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
@@ -417,6 +706,16 @@ impl Tensor {
     #[track_caller]
     pub fn mul(&self, other: impl Operand) -> Tensor {
         TryTensor::try_mul(self, other).or_panic()
+    }
+    /// NaN becomes nan (0), infinities become posinf and neginf (the largest and the smallest number of the dtype). The gradient is 0 where an element was replaced.
+    #[track_caller]
+    pub fn nan_to_num(&self) -> Tensor {
+        TryTensor::try_nan_to_num(self).or_panic()
+    }
+    /// [`Tensor::nan_to_num`] with options.
+    #[track_caller]
+    pub fn nan_to_num_with(&self, options: options::NanToNum) -> Tensor {
+        TryTensor::try_nan_to_num_with(self, options).or_panic()
     }
     /// The middle element along dim of those that are no NaN, the lower one of two, and its position.
     #[track_caller]
@@ -443,6 +742,11 @@ impl Tensor {
     pub fn neg(&self) -> Tensor {
         TryTensor::try_neg(self).or_panic()
     }
+    /// The next number of the dtype after self toward other; other where they are equal. f32 and f64.
+    #[track_caller]
+    pub fn nextafter(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_nextafter(self, other).or_panic()
+    }
     /// The positions of the first elements that are not zero, one row each; rows that are left hold fill_value.
     #[track_caller]
     pub fn nonzero_static(&self, size: impl Int) -> Tensor {
@@ -463,10 +767,30 @@ impl Tensor {
     pub fn one_hot_with(&self, options: options::OneHot) -> Tensor {
         TryTensor::try_one_hot_with(self, options).or_panic()
     }
+    /// The transpose of `windows`: windows along the last dim are added up along `dim`, which becomes `length` elements; in ascending order of the windows.
+    #[track_caller]
+    pub fn overlap_add(&self, dim: impl Int, length: impl Int) -> Tensor {
+        TryTensor::try_overlap_add(self, dim, length).or_panic()
+    }
+    /// [`Tensor::overlap_add`] with options.
+    #[track_caller]
+    pub fn overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Tensor {
+        TryTensor::try_overlap_add_with(self, dim, length, options).or_panic()
+    }
+    /// +x, which is x.
+    #[track_caller]
+    pub fn positive(&self) -> Tensor {
+        TryTensor::try_positive(self).or_panic()
+    }
     /// `self ^ exponent` with IEEE's special cases; integers wrap.
     #[track_caller]
     pub fn pow(&self, exponent: impl Operand) -> Tensor {
         TryTensor::try_pow(self, exponent).or_panic()
+    }
+    /// x above 0, else weight · x; one weight, or one for each channel (dim 1). He et al., arXiv:1502.01852.
+    #[track_caller]
+    pub fn prelu(&self, weight: impl Operand) -> Tensor {
+        TryTensor::try_prelu(self, weight).or_panic()
     }
     /// Product over the dims; integers and bools multiply as i64.
     #[track_caller]
@@ -488,6 +812,16 @@ impl Tensor {
     pub fn quantile_with(&self, q: impl Operand, dim: impl IntoAxes, options: options::Quantile) -> Tensor {
         TryTensor::try_quantile_with(self, q, dim, options).or_panic()
     }
+    /// x · 180 / π.
+    #[track_caller]
+    pub fn rad2deg(&self) -> Tensor {
+        TryTensor::try_rad2deg(self).or_panic()
+    }
+    /// The real part; of a tensor that is not complex the tensor itself.
+    #[track_caller]
+    pub fn real(&self) -> Tensor {
+        TryTensor::try_real(self).or_panic()
+    }
     /// 1 / self.
     #[track_caller]
     pub fn reciprocal(&self) -> Tensor {
@@ -497,6 +831,11 @@ impl Tensor {
     #[track_caller]
     pub fn relu(&self) -> Tensor {
         TryTensor::try_relu(self).or_panic()
+    }
+    /// min(max(x, 0), 6); the gradient at the ends is 0.
+    #[track_caller]
+    pub fn relu6(&self) -> Tensor {
+        TryTensor::try_relu6(self).or_panic()
     }
     /// `self - other * floor(self / other)` with the sign of `other`; of integers `x % 0` is 0.
     #[track_caller]
@@ -518,17 +857,22 @@ impl Tensor {
     pub fn roll_with(&self, shifts: impl IntoShape, options: options::Roll) -> Tensor {
         TryTensor::try_roll_with(self, shifts, options).or_panic()
     }
-    /// The nearest integer, halves to even; integers stay.
+    /// The nearest multiple of 10^-decimals, halves to even: round(x · 10^d) / 10^d; integers are what they are. The gradient is 0.
     #[track_caller]
     pub fn round(&self) -> Tensor {
         TryTensor::try_round(self).or_panic()
+    }
+    /// [`Tensor::round`] with options.
+    #[track_caller]
+    pub fn round_with(&self, options: options::Round) -> Tensor {
+        TryTensor::try_round_with(self, options).or_panic()
     }
     /// 1 / √self, two roundings; halves are computed in f32.
     #[track_caller]
     pub fn rsqrt(&self) -> Tensor {
         TryTensor::try_rsqrt(self).or_panic()
     }
-    /// other - self; the way `1 - x` is recorded.
+    /// other - alpha · self; the way `1 - x` is recorded.
     #[track_caller]
     pub fn rsub(&self, other: impl Operand) -> Tensor {
         TryTensor::try_rsub(self, other).or_panic()
@@ -537,46 +881,6 @@ impl Tensor {
     #[track_caller]
     pub fn rsub_with(&self, other: impl Operand, options: options::Rsub) -> Tensor {
         TryTensor::try_rsub_with(self, other, options).or_panic()
-    }
-    /// The largest so far along `dim`, NaN from the first one on; of bools `any`.
-    #[track_caller]
-    pub fn scan_max(&self, dim: impl Int) -> Tensor {
-        TryTensor::try_scan_max(self, dim).or_panic()
-    }
-    /// [`Tensor::scan_max`] with options.
-    #[track_caller]
-    pub fn scan_max_with(&self, dim: impl Int, options: options::ScanMax) -> Tensor {
-        TryTensor::try_scan_max_with(self, dim, options).or_panic()
-    }
-    /// The smallest so far along `dim`, NaN from the first one on; of bools `all`.
-    #[track_caller]
-    pub fn scan_min(&self, dim: impl Int) -> Tensor {
-        TryTensor::try_scan_min(self, dim).or_panic()
-    }
-    /// [`Tensor::scan_min`] with options.
-    #[track_caller]
-    pub fn scan_min_with(&self, dim: impl Int, options: options::ScanMin) -> Tensor {
-        TryTensor::try_scan_min_with(self, dim, options).or_panic()
-    }
-    /// Running products along `dim`, one element after the other; integers wrap.
-    #[track_caller]
-    pub fn scan_prod(&self, dim: impl Int) -> Tensor {
-        TryTensor::try_scan_prod(self, dim).or_panic()
-    }
-    /// [`Tensor::scan_prod`] with options.
-    #[track_caller]
-    pub fn scan_prod_with(&self, dim: impl Int, options: options::ScanProd) -> Tensor {
-        TryTensor::try_scan_prod_with(self, dim, options).or_panic()
-    }
-    /// Running sums along `dim`, one element after the other; integers wrap.
-    #[track_caller]
-    pub fn scan_sum(&self, dim: impl Int) -> Tensor {
-        TryTensor::try_scan_sum(self, dim).or_panic()
-    }
-    /// [`Tensor::scan_sum`] with options.
-    #[track_caller]
-    pub fn scan_sum_with(&self, dim: impl Int, options: options::ScanSum) -> Tensor {
-        TryTensor::try_scan_sum_with(self, dim, options).or_panic()
     }
     /// self with out\[.., index\[.., i, ..\], ..\] = src\[.., i, ..\] along dim; the last one wins.
     #[track_caller]
@@ -588,6 +892,16 @@ impl Tensor {
     pub fn scatter_add(&self, dim: impl Int, index: impl Operand, src: impl Operand) -> Tensor {
         TryTensor::try_scatter_add(self, dim, index, src).or_panic()
     }
+    /// elu with alpha 1.6732632423543772 and scale 1.0507009873554805. Klambauer et al., arXiv:1706.02515.
+    #[track_caller]
+    pub fn selu(&self) -> Tensor {
+        TryTensor::try_selu(self).or_panic()
+    }
+    /// -1, 0 or 1; of a complex number its direction. The gradient is 0.
+    #[track_caller]
+    pub fn sgn(&self) -> Tensor {
+        TryTensor::try_sgn(self).or_panic()
+    }
     /// 1 / (1 + exp(-x)).
     #[track_caller]
     pub fn sigmoid(&self) -> Tensor {
@@ -597,6 +911,11 @@ impl Tensor {
     #[track_caller]
     pub fn sign(&self) -> Tensor {
         TryTensor::try_sign(self).or_panic()
+    }
+    /// Is the element's sign set? True of -0; of NaN it says false.
+    #[track_caller]
+    pub fn signbit(&self) -> Tensor {
+        TryTensor::try_signbit(self).or_panic()
     }
     /// x · sigmoid(x).
     #[track_caller]
@@ -608,6 +927,16 @@ impl Tensor {
     pub fn sin(&self) -> Tensor {
         TryTensor::try_sin(self).or_panic()
     }
+    /// sin(π x) / (π x), and 1 at 0.
+    #[track_caller]
+    pub fn sinc(&self) -> Tensor {
+        TryTensor::try_sinc(self).or_panic()
+    }
+    /// (exp x - exp -x) / 2, by exp(|x| / 2)², and by exp |x| - 1 where |x| ≤ 1.
+    #[track_caller]
+    pub fn sinh(&self) -> Tensor {
+        TryTensor::try_sinh(self).or_panic()
+    }
     /// exp(x - max x) / Σ exp(x - max x) along dim; halves are computed in f32.
     #[track_caller]
     pub fn softmax(&self, dim: impl Int) -> Tensor {
@@ -617,6 +946,16 @@ impl Tensor {
     #[track_caller]
     pub fn softmax_with(&self, dim: impl Int, options: options::Softmax) -> Tensor {
         TryTensor::try_softmax_with(self, dim, options).or_panic()
+    }
+    /// softmax(-x) along dim.
+    #[track_caller]
+    pub fn softmin(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_softmin(self, dim).or_panic()
+    }
+    /// [`Tensor::softmin`] with options.
+    #[track_caller]
+    pub fn softmin_with(&self, dim: impl Int, options: options::Softmin) -> Tensor {
+        TryTensor::try_softmin_with(self, dim, options).or_panic()
     }
     /// log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold.
     #[track_caller]
@@ -628,6 +967,16 @@ impl Tensor {
     pub fn softplus_with(&self, options: options::Softplus) -> Tensor {
         TryTensor::try_softplus_with(self, options).or_panic()
     }
+    /// x - lambd above lambd, x + lambd below -lambd, 0 between.
+    #[track_caller]
+    pub fn softshrink(&self) -> Tensor {
+        TryTensor::try_softshrink(self).or_panic()
+    }
+    /// [`Tensor::softshrink`] with options.
+    #[track_caller]
+    pub fn softshrink_with(&self, options: options::Softshrink) -> Tensor {
+        TryTensor::try_softshrink_with(self, options).or_panic()
+    }
     /// The elements in order along dim and their positions; equal ones stay in order, NaN is the largest.
     #[track_caller]
     pub fn sort(&self) -> (Tensor, Tensor) {
@@ -637,6 +986,11 @@ impl Tensor {
     #[track_caller]
     pub fn sort_with(&self, options: options::Sort) -> (Tensor, Tensor) {
         TryTensor::try_sort_with(self, options).or_panic()
+    }
+    /// self · log(1 + other), 0 where self is 0; NaN where other is NaN.
+    #[track_caller]
+    pub fn special_xlog1py(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_special_xlog1py(self, other).or_panic()
     }
     /// `√x`, correctly rounded.
     #[track_caller]
@@ -678,10 +1032,25 @@ impl Tensor {
     pub fn sum_with(&self, dim: impl IntoAxes, options: options::Sum) -> Tensor {
         TryTensor::try_sum_with(self, dim, options).or_panic()
     }
+    /// sin x / cos x.
+    #[track_caller]
+    pub fn tan(&self) -> Tensor {
+        TryTensor::try_tan(self).or_panic()
+    }
     /// Hyperbolic tangent.
     #[track_caller]
     pub fn tanh(&self) -> Tensor {
         TryTensor::try_tanh(self).or_panic()
+    }
+    /// x - tanh x.
+    #[track_caller]
+    pub fn tanhshrink(&self) -> Tensor {
+        TryTensor::try_tanhshrink(self).or_panic()
+    }
+    /// x above the threshold, else value.
+    #[track_caller]
+    pub fn threshold(&self, threshold: impl IntoScalar, value: impl IntoScalar) -> Tensor {
+        TryTensor::try_threshold(self, threshold, value).or_panic()
     }
     /// The k largest (or smallest) along dim and their positions, in order; NaN is the largest.
     #[track_caller]
@@ -728,6 +1097,21 @@ impl Tensor {
     pub fn var_with(&self, dim: impl IntoAxes, options: options::Var) -> Tensor {
         TryTensor::try_var_with(self, dim, options).or_panic()
     }
+    /// Windows of `size` elements along `dim`, `dilation` apart, one every `stride`: `dim` becomes their number, a last dim holds each.
+    #[track_caller]
+    pub fn windows(&self, dim: impl Int, size: impl Int) -> Tensor {
+        TryTensor::try_windows(self, dim, size).or_panic()
+    }
+    /// [`Tensor::windows`] with options.
+    #[track_caller]
+    pub fn windows_with(&self, dim: impl Int, size: impl Int, options: options::Windows) -> Tensor {
+        TryTensor::try_windows_with(self, dim, size, options).or_panic()
+    }
+    /// self · log other, 0 where self is 0; NaN where other is NaN.
+    #[track_caller]
+    pub fn xlogy(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_xlogy(self, other).or_panic()
+    }
 }
 
 /// Fallible twins: `x.try_matmul(&y)?` where `x.matmul(&y)` panics.
@@ -737,6 +1121,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_abs(&self) -> Result<Tensor>;
+    /// [`Tensor::acos`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_acos(&self) -> Result<Tensor>;
+    /// [`Tensor::acosh`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_acosh(&self) -> Result<Tensor>;
     /// [`Tensor::add`].
     ///
     /// # Errors
@@ -747,6 +1141,36 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_add_with(&self, other: impl Operand, options: options::Add) -> Result<Tensor>;
+    /// [`Tensor::addcdiv`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addcdiv(&self, tensor1: impl Operand, tensor2: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::addcdiv_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addcdiv_with(
+        &self,
+        tensor1: impl Operand,
+        tensor2: impl Operand,
+        options: options::Addcdiv,
+    ) -> Result<Tensor>;
+    /// [`Tensor::addcmul`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addcmul(&self, tensor1: impl Operand, tensor2: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::addcmul_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addcmul_with(
+        &self,
+        tensor1: impl Operand,
+        tensor2: impl Operand,
+        options: options::Addcmul,
+    ) -> Result<Tensor>;
     /// [`Tensor::all`].
     ///
     /// # Errors
@@ -762,6 +1186,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_amin(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::angle`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_angle(&self) -> Result<Tensor>;
     /// [`Tensor::any`].
     ///
     /// # Errors
@@ -787,11 +1216,31 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_argsort_with(&self, options: options::Argsort) -> Result<Tensor>;
+    /// [`Tensor::asin`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_asin(&self) -> Result<Tensor>;
+    /// [`Tensor::asinh`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_asinh(&self) -> Result<Tensor>;
+    /// [`Tensor::atan`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_atan(&self) -> Result<Tensor>;
     /// [`Tensor::atan2`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_atan2(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::atanh`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_atanh(&self) -> Result<Tensor>;
     /// [`Tensor::bitwise_and`].
     ///
     /// # Errors
@@ -837,11 +1286,60 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_ceil(&self) -> Result<Tensor>;
+    /// [`Tensor::celu`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_celu(&self) -> Result<Tensor>;
+    /// [`Tensor::celu_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_celu_with(&self, options: options::Celu) -> Result<Tensor>;
+    /// [`Tensor::clamp_max`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_clamp_max(&self, max: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::clamp_min`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_clamp_min(&self, min: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::conj`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_conj(&self) -> Result<Tensor>;
+    /// [`Tensor::conv_general`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_conv_general(
+        &self,
+        weight: impl Operand,
+        stride: impl IntoShape,
+        low: impl IntoShape,
+        high: impl IntoShape,
+        base_dilation: impl IntoShape,
+        dilation: impl IntoShape,
+        groups: impl Int,
+    ) -> Result<Tensor>;
+    /// [`Tensor::copysign`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_copysign(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::cos`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_cos(&self) -> Result<Tensor>;
+    /// [`Tensor::cosh`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cosh(&self) -> Result<Tensor>;
     /// [`Tensor::count_nonzero`].
     ///
     /// # Errors
@@ -882,6 +1380,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_cumsum_with(&self, dim: impl Int, options: options::Cumsum) -> Result<Tensor>;
+    /// [`Tensor::deg2rad`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_deg2rad(&self) -> Result<Tensor>;
     /// [`Tensor::diff`].
     ///
     /// # Errors
@@ -897,6 +1400,21 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_div(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::div_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_div_with(&self, other: impl Operand, options: options::Div) -> Result<Tensor>;
+    /// [`Tensor::elu`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_elu(&self) -> Result<Tensor>;
+    /// [`Tensor::elu_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_elu_with(&self, options: options::Elu) -> Result<Tensor>;
     /// [`Tensor::eq`].
     ///
     /// # Errors
@@ -912,6 +1430,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_exp(&self) -> Result<Tensor>;
+    /// [`Tensor::exp2`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_exp2(&self) -> Result<Tensor>;
     /// [`Tensor::expm1`].
     ///
     /// # Errors
@@ -922,6 +1445,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_flip(&self, dims: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::float_power`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_float_power(&self, exponent: impl Operand) -> Result<Tensor>;
     /// [`Tensor::floor`].
     ///
     /// # Errors
@@ -932,6 +1460,31 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_floor_divide(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::fmax`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fmax(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::fmin`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fmin(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::fmod`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fmod(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::frac`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_frac(&self) -> Result<Tensor>;
+    /// [`Tensor::frexp`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_frexp(&self) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::gather`].
     ///
     /// # Errors
@@ -942,6 +1495,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_gather_with(&self, dim: impl Int, index: impl Operand, options: options::Gather) -> Result<Tensor>;
+    /// [`Tensor::gcd`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_gcd(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::ge`].
     ///
     /// # Errors
@@ -957,11 +1515,56 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_gelu_with(&self, options: options::Gelu) -> Result<Tensor>;
+    /// [`Tensor::glu`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_glu(&self) -> Result<Tensor>;
+    /// [`Tensor::glu_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_glu_with(&self, options: options::Glu) -> Result<Tensor>;
     /// [`Tensor::gt`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_gt(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::hardshrink`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_hardshrink(&self) -> Result<Tensor>;
+    /// [`Tensor::hardshrink_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_hardshrink_with(&self, options: options::Hardshrink) -> Result<Tensor>;
+    /// [`Tensor::hardsigmoid`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_hardsigmoid(&self) -> Result<Tensor>;
+    /// [`Tensor::hardswish`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_hardswish(&self) -> Result<Tensor>;
+    /// [`Tensor::hardtanh`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_hardtanh(&self) -> Result<Tensor>;
+    /// [`Tensor::hardtanh_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_hardtanh_with(&self, options: options::Hardtanh) -> Result<Tensor>;
+    /// [`Tensor::heaviside`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_heaviside(&self, values: impl Operand) -> Result<Tensor>;
     /// [`Tensor::histc`].
     ///
     /// # Errors
@@ -972,6 +1575,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_histc_with(&self, options: options::Histc) -> Result<Tensor>;
+    /// [`Tensor::hypot`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_hypot(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::index_add`].
     ///
     /// # Errors
@@ -982,6 +1590,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_index_select(&self, dim: impl Int, index: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::isclose`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_isclose(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::isclose_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_isclose_with(&self, other: impl Operand, options: options::Isclose) -> Result<Tensor>;
     /// [`Tensor::isfinite`].
     ///
     /// # Errors
@@ -997,11 +1615,36 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_isnan(&self) -> Result<Tensor>;
+    /// [`Tensor::isneginf`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_isneginf(&self) -> Result<Tensor>;
+    /// [`Tensor::isposinf`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_isposinf(&self) -> Result<Tensor>;
+    /// [`Tensor::isreal`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_isreal(&self) -> Result<Tensor>;
     /// [`Tensor::kthvalue`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::lcm`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_lcm(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::ldexp`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_ldexp(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::le`].
     ///
     /// # Errors
@@ -1027,11 +1670,26 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_log(&self) -> Result<Tensor>;
+    /// [`Tensor::log10`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_log10(&self) -> Result<Tensor>;
     /// [`Tensor::log1p`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_log1p(&self) -> Result<Tensor>;
+    /// [`Tensor::log2`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_log2(&self) -> Result<Tensor>;
+    /// [`Tensor::log_sigmoid`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_log_sigmoid(&self) -> Result<Tensor>;
     /// [`Tensor::log_softmax`].
     ///
     /// # Errors
@@ -1042,6 +1700,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_log_softmax_with(&self, dim: impl Int, options: options::LogSoftmax) -> Result<Tensor>;
+    /// [`Tensor::logaddexp`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_logaddexp(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::logaddexp2`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_logaddexp2(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::logcumsumexp`].
     ///
     /// # Errors
@@ -1067,6 +1735,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_logical_xor(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::logit`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_logit(&self) -> Result<Tensor>;
+    /// [`Tensor::logit_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_logit_with(&self, options: options::Logit) -> Result<Tensor>;
     /// [`Tensor::logsumexp`].
     ///
     /// # Errors
@@ -1112,6 +1790,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_minimum(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::mish`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_mish(&self) -> Result<Tensor>;
     /// [`Tensor::mode`].
     ///
     /// # Errors
@@ -1137,6 +1820,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_mul(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::nan_to_num`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nan_to_num(&self) -> Result<Tensor>;
+    /// [`Tensor::nan_to_num_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nan_to_num_with(&self, options: options::NanToNum) -> Result<Tensor>;
     /// [`Tensor::nanmedian`].
     ///
     /// # Errors
@@ -1167,6 +1860,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_neg(&self) -> Result<Tensor>;
+    /// [`Tensor::nextafter`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nextafter(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::nonzero_static`].
     ///
     /// # Errors
@@ -1187,11 +1885,31 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_one_hot_with(&self, options: options::OneHot) -> Result<Tensor>;
+    /// [`Tensor::overlap_add`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_overlap_add(&self, dim: impl Int, length: impl Int) -> Result<Tensor>;
+    /// [`Tensor::overlap_add_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Result<Tensor>;
+    /// [`Tensor::positive`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_positive(&self) -> Result<Tensor>;
     /// [`Tensor::pow`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_pow(&self, exponent: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::prelu`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_prelu(&self, weight: impl Operand) -> Result<Tensor>;
     /// [`Tensor::prod`].
     ///
     /// # Errors
@@ -1212,6 +1930,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_quantile_with(&self, q: impl Operand, dim: impl IntoAxes, options: options::Quantile) -> Result<Tensor>;
+    /// [`Tensor::rad2deg`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_rad2deg(&self) -> Result<Tensor>;
+    /// [`Tensor::real`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_real(&self) -> Result<Tensor>;
     /// [`Tensor::reciprocal`].
     ///
     /// # Errors
@@ -1222,6 +1950,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_relu(&self) -> Result<Tensor>;
+    /// [`Tensor::relu6`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_relu6(&self) -> Result<Tensor>;
     /// [`Tensor::remainder`].
     ///
     /// # Errors
@@ -1247,6 +1980,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_round(&self) -> Result<Tensor>;
+    /// [`Tensor::round_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_round_with(&self, options: options::Round) -> Result<Tensor>;
     /// [`Tensor::rsqrt`].
     ///
     /// # Errors
@@ -1262,46 +2000,6 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_rsub_with(&self, other: impl Operand, options: options::Rsub) -> Result<Tensor>;
-    /// [`Tensor::scan_max`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_scan_max(&self, dim: impl Int) -> Result<Tensor>;
-    /// [`Tensor::scan_max_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_scan_max_with(&self, dim: impl Int, options: options::ScanMax) -> Result<Tensor>;
-    /// [`Tensor::scan_min`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_scan_min(&self, dim: impl Int) -> Result<Tensor>;
-    /// [`Tensor::scan_min_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_scan_min_with(&self, dim: impl Int, options: options::ScanMin) -> Result<Tensor>;
-    /// [`Tensor::scan_prod`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_scan_prod(&self, dim: impl Int) -> Result<Tensor>;
-    /// [`Tensor::scan_prod_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_scan_prod_with(&self, dim: impl Int, options: options::ScanProd) -> Result<Tensor>;
-    /// [`Tensor::scan_sum`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_scan_sum(&self, dim: impl Int) -> Result<Tensor>;
-    /// [`Tensor::scan_sum_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_scan_sum_with(&self, dim: impl Int, options: options::ScanSum) -> Result<Tensor>;
     /// [`Tensor::scatter`].
     ///
     /// # Errors
@@ -1312,6 +2010,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_scatter_add(&self, dim: impl Int, index: impl Operand, src: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::selu`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_selu(&self) -> Result<Tensor>;
+    /// [`Tensor::sgn`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_sgn(&self) -> Result<Tensor>;
     /// [`Tensor::sigmoid`].
     ///
     /// # Errors
@@ -1322,6 +2030,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_sign(&self) -> Result<Tensor>;
+    /// [`Tensor::signbit`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_signbit(&self) -> Result<Tensor>;
     /// [`Tensor::silu`].
     ///
     /// # Errors
@@ -1332,6 +2045,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_sin(&self) -> Result<Tensor>;
+    /// [`Tensor::sinc`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_sinc(&self) -> Result<Tensor>;
+    /// [`Tensor::sinh`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_sinh(&self) -> Result<Tensor>;
     /// [`Tensor::softmax`].
     ///
     /// # Errors
@@ -1342,6 +2065,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_softmax_with(&self, dim: impl Int, options: options::Softmax) -> Result<Tensor>;
+    /// [`Tensor::softmin`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_softmin(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::softmin_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_softmin_with(&self, dim: impl Int, options: options::Softmin) -> Result<Tensor>;
     /// [`Tensor::softplus`].
     ///
     /// # Errors
@@ -1352,6 +2085,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_softplus_with(&self, options: options::Softplus) -> Result<Tensor>;
+    /// [`Tensor::softshrink`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_softshrink(&self) -> Result<Tensor>;
+    /// [`Tensor::softshrink_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_softshrink_with(&self, options: options::Softshrink) -> Result<Tensor>;
     /// [`Tensor::sort`].
     ///
     /// # Errors
@@ -1362,6 +2105,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_sort_with(&self, options: options::Sort) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::special_xlog1py`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_xlog1py(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::sqrt`].
     ///
     /// # Errors
@@ -1402,11 +2150,26 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_sum_with(&self, dim: impl IntoAxes, options: options::Sum) -> Result<Tensor>;
+    /// [`Tensor::tan`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_tan(&self) -> Result<Tensor>;
     /// [`Tensor::tanh`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_tanh(&self) -> Result<Tensor>;
+    /// [`Tensor::tanhshrink`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_tanhshrink(&self) -> Result<Tensor>;
+    /// [`Tensor::threshold`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_threshold(&self, threshold: impl IntoScalar, value: impl IntoScalar) -> Result<Tensor>;
     /// [`Tensor::topk`].
     ///
     /// # Errors
@@ -1452,6 +2215,21 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_var_with(&self, dim: impl IntoAxes, options: options::Var) -> Result<Tensor>;
+    /// [`Tensor::windows`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_windows(&self, dim: impl Int, size: impl Int) -> Result<Tensor>;
+    /// [`Tensor::windows_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_windows_with(&self, dim: impl Int, size: impl Int, options: options::Windows) -> Result<Tensor>;
+    /// [`Tensor::xlogy`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_xlogy(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::reshape`].
     ///
     /// # Errors
@@ -1500,12 +2278,46 @@ impl TryTensor for Tensor {
         call_one(op!("abs"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_acos(&self) -> Result<Tensor> {
+        call_one(op!("acos"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_acosh(&self) -> Result<Tensor> {
+        call_one(op!("acosh"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_add(&self, other: impl Operand) -> Result<Tensor> {
         self.try_add_with(other, options::Add::default())
     }
     #[track_caller]
     fn try_add_with(&self, other: impl Operand, options: options::Add) -> Result<Tensor> {
         call_one(op!("add"), &[Argument::from(self), other.argument(), options.alpha.into()])
+    }
+    #[track_caller]
+    fn try_addcdiv(&self, tensor1: impl Operand, tensor2: impl Operand) -> Result<Tensor> {
+        self.try_addcdiv_with(tensor1, tensor2, options::Addcdiv::default())
+    }
+    #[track_caller]
+    fn try_addcdiv_with(
+        &self,
+        tensor1: impl Operand,
+        tensor2: impl Operand,
+        options: options::Addcdiv,
+    ) -> Result<Tensor> {
+        call_one(op!("addcdiv"), &[Argument::from(self), tensor1.argument(), tensor2.argument(), options.value.into()])
+    }
+    #[track_caller]
+    fn try_addcmul(&self, tensor1: impl Operand, tensor2: impl Operand) -> Result<Tensor> {
+        self.try_addcmul_with(tensor1, tensor2, options::Addcmul::default())
+    }
+    #[track_caller]
+    fn try_addcmul_with(
+        &self,
+        tensor1: impl Operand,
+        tensor2: impl Operand,
+        options: options::Addcmul,
+    ) -> Result<Tensor> {
+        call_one(op!("addcmul"), &[Argument::from(self), tensor1.argument(), tensor2.argument(), options.value.into()])
     }
     #[track_caller]
     fn try_all(&self, dim: impl IntoAxes) -> Result<Tensor> {
@@ -1521,6 +2333,10 @@ impl TryTensor for Tensor {
     fn try_amin(&self, dim: impl IntoAxes) -> Result<Tensor> {
         let axes = dim.axes();
         call_one(op!("amin"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()])
+    }
+    #[track_caller]
+    fn try_angle(&self) -> Result<Tensor> {
+        call_one(op!("angle"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_any(&self, dim: impl IntoAxes) -> Result<Tensor> {
@@ -1546,8 +2362,24 @@ impl TryTensor for Tensor {
         call_one(op!("argsort"), &[Argument::from(self), options.dim.into(), options.descending.into()])
     }
     #[track_caller]
+    fn try_asin(&self) -> Result<Tensor> {
+        call_one(op!("asin"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_asinh(&self) -> Result<Tensor> {
+        call_one(op!("asinh"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_atan(&self) -> Result<Tensor> {
+        call_one(op!("atan"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_atan2(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("atan2"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_atanh(&self) -> Result<Tensor> {
+        call_one(op!("atanh"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_bitwise_and(&self, other: impl Operand) -> Result<Tensor> {
@@ -1589,8 +2421,61 @@ impl TryTensor for Tensor {
         call_one(op!("ceil"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_celu(&self) -> Result<Tensor> {
+        self.try_celu_with(options::Celu::default())
+    }
+    #[track_caller]
+    fn try_celu_with(&self, options: options::Celu) -> Result<Tensor> {
+        call_one(op!("celu"), &[Argument::from(self), options.alpha.into()])
+    }
+    #[track_caller]
+    fn try_clamp_max(&self, max: impl Operand) -> Result<Tensor> {
+        call_one(op!("clamp_max"), &[Argument::from(self), max.argument()])
+    }
+    #[track_caller]
+    fn try_clamp_min(&self, min: impl Operand) -> Result<Tensor> {
+        call_one(op!("clamp_min"), &[Argument::from(self), min.argument()])
+    }
+    #[track_caller]
+    fn try_conj(&self) -> Result<Tensor> {
+        call_one(op!("conj"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_conv_general(
+        &self,
+        weight: impl Operand,
+        stride: impl IntoShape,
+        low: impl IntoShape,
+        high: impl IntoShape,
+        base_dilation: impl IntoShape,
+        dilation: impl IntoShape,
+        groups: impl Int,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("conv_general"),
+            &[
+                Argument::from(self),
+                weight.argument(),
+                stride.sizes().into(),
+                low.sizes().into(),
+                high.sizes().into(),
+                base_dilation.sizes().into(),
+                dilation.sizes().into(),
+                groups.int().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_copysign(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("copysign"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
     fn try_cos(&self) -> Result<Tensor> {
         call_one(op!("cos"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_cosh(&self) -> Result<Tensor> {
+        call_one(op!("cosh"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_count_nonzero(&self) -> Result<Tensor> {
@@ -1625,6 +2510,10 @@ impl TryTensor for Tensor {
         call_one(op!("cumsum"), &[Argument::from(self), dim.int().into(), options.dtype.into()])
     }
     #[track_caller]
+    fn try_deg2rad(&self) -> Result<Tensor> {
+        call_one(op!("deg2rad"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_diff(&self) -> Result<Tensor> {
         self.try_diff_with(options::Diff::default())
     }
@@ -1643,7 +2532,22 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_div(&self, other: impl Operand) -> Result<Tensor> {
-        call_one(op!("div"), &[Argument::from(self), other.argument()])
+        self.try_div_with(other, options::Div::default())
+    }
+    #[track_caller]
+    fn try_div_with(&self, other: impl Operand, options: options::Div) -> Result<Tensor> {
+        call_one(op!("div"), &[Argument::from(self), other.argument(), options.rounding_mode.into()])
+    }
+    #[track_caller]
+    fn try_elu(&self) -> Result<Tensor> {
+        self.try_elu_with(options::Elu::default())
+    }
+    #[track_caller]
+    fn try_elu_with(&self, options: options::Elu) -> Result<Tensor> {
+        call_one(
+            op!("elu"),
+            &[Argument::from(self), options.alpha.into(), options.scale.into(), options.input_scale.into()],
+        )
     }
     #[track_caller]
     fn try_eq(&self, other: impl Operand) -> Result<Tensor> {
@@ -1658,12 +2562,20 @@ impl TryTensor for Tensor {
         call_one(op!("exp"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_exp2(&self) -> Result<Tensor> {
+        call_one(op!("exp2"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_expm1(&self) -> Result<Tensor> {
         call_one(op!("expm1"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_flip(&self, dims: impl IntoShape) -> Result<Tensor> {
         call_one(op!("flip"), &[Argument::from(self), dims.sizes().into()])
+    }
+    #[track_caller]
+    fn try_float_power(&self, exponent: impl Operand) -> Result<Tensor> {
+        call_one(op!("float_power"), &[Argument::from(self), exponent.argument()])
     }
     #[track_caller]
     fn try_floor(&self) -> Result<Tensor> {
@@ -1674,12 +2586,36 @@ impl TryTensor for Tensor {
         call_one(op!("floor_divide"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
+    fn try_fmax(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("fmax"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_fmin(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("fmin"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_fmod(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("fmod"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_frac(&self) -> Result<Tensor> {
+        call_one(op!("frac"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_frexp(&self) -> Result<(Tensor, Tensor)> {
+        call_many(op!("frexp"), &[Argument::from(self)]).map(Into::into)
+    }
+    #[track_caller]
     fn try_gather(&self, dim: impl Int, index: impl Operand) -> Result<Tensor> {
         self.try_gather_with(dim, index, options::Gather::default())
     }
     #[track_caller]
     fn try_gather_with(&self, dim: impl Int, index: impl Operand, options: options::Gather) -> Result<Tensor> {
         call_one(op!("gather"), &[Argument::from(self), dim.int().into(), index.argument(), options.sparse_grad.into()])
+    }
+    #[track_caller]
+    fn try_gcd(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("gcd"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
     fn try_ge(&self, other: impl Operand) -> Result<Tensor> {
@@ -1694,8 +2630,44 @@ impl TryTensor for Tensor {
         call_one(op!("gelu"), &[Argument::from(self), options.approximate.into()])
     }
     #[track_caller]
+    fn try_glu(&self) -> Result<Tensor> {
+        self.try_glu_with(options::Glu::default())
+    }
+    #[track_caller]
+    fn try_glu_with(&self, options: options::Glu) -> Result<Tensor> {
+        call_one(op!("glu"), &[Argument::from(self), options.dim.into()])
+    }
+    #[track_caller]
     fn try_gt(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("gt"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_hardshrink(&self) -> Result<Tensor> {
+        self.try_hardshrink_with(options::Hardshrink::default())
+    }
+    #[track_caller]
+    fn try_hardshrink_with(&self, options: options::Hardshrink) -> Result<Tensor> {
+        call_one(op!("hardshrink"), &[Argument::from(self), options.lambd.into()])
+    }
+    #[track_caller]
+    fn try_hardsigmoid(&self) -> Result<Tensor> {
+        call_one(op!("hardsigmoid"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_hardswish(&self) -> Result<Tensor> {
+        call_one(op!("hardswish"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_hardtanh(&self) -> Result<Tensor> {
+        self.try_hardtanh_with(options::Hardtanh::default())
+    }
+    #[track_caller]
+    fn try_hardtanh_with(&self, options: options::Hardtanh) -> Result<Tensor> {
+        call_one(op!("hardtanh"), &[Argument::from(self), options.min_val.into(), options.max_val.into()])
+    }
+    #[track_caller]
+    fn try_heaviside(&self, values: impl Operand) -> Result<Tensor> {
+        call_one(op!("heaviside"), &[Argument::from(self), values.argument()])
     }
     #[track_caller]
     fn try_histc(&self) -> Result<Tensor> {
@@ -1706,12 +2678,33 @@ impl TryTensor for Tensor {
         call_one(op!("histc"), &[Argument::from(self), options.bins.into(), options.min.into(), options.max.into()])
     }
     #[track_caller]
+    fn try_hypot(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("hypot"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
     fn try_index_add(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Result<Tensor> {
         call_one(op!("index_add"), &[Argument::from(self), dim.int().into(), index.argument(), source.argument()])
     }
     #[track_caller]
     fn try_index_select(&self, dim: impl Int, index: impl Operand) -> Result<Tensor> {
         call_one(op!("index_select"), &[Argument::from(self), dim.int().into(), index.argument()])
+    }
+    #[track_caller]
+    fn try_isclose(&self, other: impl Operand) -> Result<Tensor> {
+        self.try_isclose_with(other, options::Isclose::default())
+    }
+    #[track_caller]
+    fn try_isclose_with(&self, other: impl Operand, options: options::Isclose) -> Result<Tensor> {
+        call_one(
+            op!("isclose"),
+            &[
+                Argument::from(self),
+                other.argument(),
+                options.rtol.into(),
+                options.atol.into(),
+                options.equal_nan.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_isfinite(&self) -> Result<Tensor> {
@@ -1726,10 +2719,30 @@ impl TryTensor for Tensor {
         call_one(op!("isnan"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_isneginf(&self) -> Result<Tensor> {
+        call_one(op!("isneginf"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_isposinf(&self) -> Result<Tensor> {
+        call_one(op!("isposinf"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_isreal(&self) -> Result<Tensor> {
+        call_one(op!("isreal"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
         let axes = dim.axes();
         call_many(op!("kthvalue"), &[Argument::from(self), k.int().into(), axes.list(), axes.keep.scalar().into()])
             .map(Into::into)
+    }
+    #[track_caller]
+    fn try_lcm(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("lcm"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_ldexp(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("ldexp"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
     fn try_le(&self, other: impl Operand) -> Result<Tensor> {
@@ -1752,8 +2765,20 @@ impl TryTensor for Tensor {
         call_one(op!("log"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_log10(&self) -> Result<Tensor> {
+        call_one(op!("log10"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_log1p(&self) -> Result<Tensor> {
         call_one(op!("log1p"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_log2(&self) -> Result<Tensor> {
+        call_one(op!("log2"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_log_sigmoid(&self) -> Result<Tensor> {
+        call_one(op!("log_sigmoid"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_log_softmax(&self, dim: impl Int) -> Result<Tensor> {
@@ -1762,6 +2787,14 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_log_softmax_with(&self, dim: impl Int, options: options::LogSoftmax) -> Result<Tensor> {
         call_one(op!("log_softmax"), &[Argument::from(self), dim.int().into(), options.dtype.into()])
+    }
+    #[track_caller]
+    fn try_logaddexp(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("logaddexp"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_logaddexp2(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("logaddexp2"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
     fn try_logcumsumexp(&self, dim: impl Int) -> Result<Tensor> {
@@ -1782,6 +2815,14 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_logical_xor(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("logical_xor"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_logit(&self) -> Result<Tensor> {
+        self.try_logit_with(options::Logit::default())
+    }
+    #[track_caller]
+    fn try_logit_with(&self, options: options::Logit) -> Result<Tensor> {
+        call_one(op!("logit"), &[Argument::from(self), options.eps.into()])
     }
     #[track_caller]
     fn try_logsumexp(&self, dim: impl IntoAxes) -> Result<Tensor> {
@@ -1823,6 +2864,10 @@ impl TryTensor for Tensor {
         call_one(op!("minimum"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
+    fn try_mish(&self) -> Result<Tensor> {
+        call_one(op!("mish"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_mode(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
         let axes = dim.axes();
         call_many(op!("mode"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()]).map(Into::into)
@@ -1842,6 +2887,17 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_mul(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("mul"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_nan_to_num(&self) -> Result<Tensor> {
+        self.try_nan_to_num_with(options::NanToNum::default())
+    }
+    #[track_caller]
+    fn try_nan_to_num_with(&self, options: options::NanToNum) -> Result<Tensor> {
+        call_one(
+            op!("nan_to_num"),
+            &[Argument::from(self), options.nan.into(), options.posinf.into(), options.neginf.into()],
+        )
     }
     #[track_caller]
     fn try_nanmedian(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
@@ -1874,6 +2930,10 @@ impl TryTensor for Tensor {
         call_one(op!("neg"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_nextafter(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("nextafter"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
     fn try_nonzero_static(&self, size: impl Int) -> Result<Tensor> {
         self.try_nonzero_static_with(size, options::NonzeroStatic::default())
     }
@@ -1890,8 +2950,33 @@ impl TryTensor for Tensor {
         call_one(op!("one_hot"), &[Argument::from(self), options.num_classes.into()])
     }
     #[track_caller]
+    fn try_overlap_add(&self, dim: impl Int, length: impl Int) -> Result<Tensor> {
+        self.try_overlap_add_with(dim, length, options::OverlapAdd::default())
+    }
+    #[track_caller]
+    fn try_overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Result<Tensor> {
+        call_one(
+            op!("overlap_add"),
+            &[
+                Argument::from(self),
+                dim.int().into(),
+                length.int().into(),
+                options.stride.into(),
+                options.dilation.into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_positive(&self) -> Result<Tensor> {
+        call_one(op!("positive"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_pow(&self, exponent: impl Operand) -> Result<Tensor> {
         call_one(op!("pow"), &[Argument::from(self), exponent.argument()])
+    }
+    #[track_caller]
+    fn try_prelu(&self, weight: impl Operand) -> Result<Tensor> {
+        call_one(op!("prelu"), &[Argument::from(self), weight.argument()])
     }
     #[track_caller]
     fn try_prod(&self, dim: impl IntoAxes) -> Result<Tensor> {
@@ -1915,12 +3000,24 @@ impl TryTensor for Tensor {
         )
     }
     #[track_caller]
+    fn try_rad2deg(&self) -> Result<Tensor> {
+        call_one(op!("rad2deg"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_real(&self) -> Result<Tensor> {
+        call_one(op!("real"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_reciprocal(&self) -> Result<Tensor> {
         call_one(op!("reciprocal"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_relu(&self) -> Result<Tensor> {
         call_one(op!("relu"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_relu6(&self) -> Result<Tensor> {
+        call_one(op!("relu6"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_remainder(&self, other: impl Operand) -> Result<Tensor> {
@@ -1940,7 +3037,11 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_round(&self) -> Result<Tensor> {
-        call_one(op!("round"), &[Argument::from(self)])
+        self.try_round_with(options::Round::default())
+    }
+    #[track_caller]
+    fn try_round_with(&self, options: options::Round) -> Result<Tensor> {
+        call_one(op!("round"), &[Argument::from(self), options.decimals.into()])
     }
     #[track_caller]
     fn try_rsqrt(&self) -> Result<Tensor> {
@@ -1955,44 +3056,20 @@ impl TryTensor for Tensor {
         call_one(op!("rsub"), &[Argument::from(self), other.argument(), options.alpha.into()])
     }
     #[track_caller]
-    fn try_scan_max(&self, dim: impl Int) -> Result<Tensor> {
-        self.try_scan_max_with(dim, options::ScanMax::default())
-    }
-    #[track_caller]
-    fn try_scan_max_with(&self, dim: impl Int, options: options::ScanMax) -> Result<Tensor> {
-        call_one(op!("scan_max"), &[Argument::from(self), dim.int().into(), options.reverse.into()])
-    }
-    #[track_caller]
-    fn try_scan_min(&self, dim: impl Int) -> Result<Tensor> {
-        self.try_scan_min_with(dim, options::ScanMin::default())
-    }
-    #[track_caller]
-    fn try_scan_min_with(&self, dim: impl Int, options: options::ScanMin) -> Result<Tensor> {
-        call_one(op!("scan_min"), &[Argument::from(self), dim.int().into(), options.reverse.into()])
-    }
-    #[track_caller]
-    fn try_scan_prod(&self, dim: impl Int) -> Result<Tensor> {
-        self.try_scan_prod_with(dim, options::ScanProd::default())
-    }
-    #[track_caller]
-    fn try_scan_prod_with(&self, dim: impl Int, options: options::ScanProd) -> Result<Tensor> {
-        call_one(op!("scan_prod"), &[Argument::from(self), dim.int().into(), options.reverse.into()])
-    }
-    #[track_caller]
-    fn try_scan_sum(&self, dim: impl Int) -> Result<Tensor> {
-        self.try_scan_sum_with(dim, options::ScanSum::default())
-    }
-    #[track_caller]
-    fn try_scan_sum_with(&self, dim: impl Int, options: options::ScanSum) -> Result<Tensor> {
-        call_one(op!("scan_sum"), &[Argument::from(self), dim.int().into(), options.reverse.into()])
-    }
-    #[track_caller]
     fn try_scatter(&self, dim: impl Int, index: impl Operand, src: impl Operand) -> Result<Tensor> {
         call_one(op!("scatter"), &[Argument::from(self), dim.int().into(), index.argument(), src.argument()])
     }
     #[track_caller]
     fn try_scatter_add(&self, dim: impl Int, index: impl Operand, src: impl Operand) -> Result<Tensor> {
         call_one(op!("scatter_add"), &[Argument::from(self), dim.int().into(), index.argument(), src.argument()])
+    }
+    #[track_caller]
+    fn try_selu(&self) -> Result<Tensor> {
+        call_one(op!("selu"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_sgn(&self) -> Result<Tensor> {
+        call_one(op!("sgn"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_sigmoid(&self) -> Result<Tensor> {
@@ -2003,12 +3080,24 @@ impl TryTensor for Tensor {
         call_one(op!("sign"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_signbit(&self) -> Result<Tensor> {
+        call_one(op!("signbit"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_silu(&self) -> Result<Tensor> {
         call_one(op!("silu"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_sin(&self) -> Result<Tensor> {
         call_one(op!("sin"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_sinc(&self) -> Result<Tensor> {
+        call_one(op!("sinc"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_sinh(&self) -> Result<Tensor> {
+        call_one(op!("sinh"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_softmax(&self, dim: impl Int) -> Result<Tensor> {
@@ -2019,6 +3108,14 @@ impl TryTensor for Tensor {
         call_one(op!("softmax"), &[Argument::from(self), dim.int().into(), options.dtype.into()])
     }
     #[track_caller]
+    fn try_softmin(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_softmin_with(dim, options::Softmin::default())
+    }
+    #[track_caller]
+    fn try_softmin_with(&self, dim: impl Int, options: options::Softmin) -> Result<Tensor> {
+        call_one(op!("softmin"), &[Argument::from(self), dim.int().into(), options.dtype.into()])
+    }
+    #[track_caller]
     fn try_softplus(&self) -> Result<Tensor> {
         self.try_softplus_with(options::Softplus::default())
     }
@@ -2027,12 +3124,24 @@ impl TryTensor for Tensor {
         call_one(op!("softplus"), &[Argument::from(self), options.beta.into(), options.threshold.into()])
     }
     #[track_caller]
+    fn try_softshrink(&self) -> Result<Tensor> {
+        self.try_softshrink_with(options::Softshrink::default())
+    }
+    #[track_caller]
+    fn try_softshrink_with(&self, options: options::Softshrink) -> Result<Tensor> {
+        call_one(op!("softshrink"), &[Argument::from(self), options.lambd.into()])
+    }
+    #[track_caller]
     fn try_sort(&self) -> Result<(Tensor, Tensor)> {
         self.try_sort_with(options::Sort::default())
     }
     #[track_caller]
     fn try_sort_with(&self, options: options::Sort) -> Result<(Tensor, Tensor)> {
         call_many(op!("sort"), &[Argument::from(self), options.dim.into(), options.descending.into()]).map(Into::into)
+    }
+    #[track_caller]
+    fn try_special_xlog1py(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("special_xlog1py"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
     fn try_sqrt(&self) -> Result<Tensor> {
@@ -2069,8 +3178,20 @@ impl TryTensor for Tensor {
         call_one(op!("sum"), &[Argument::from(self), axes.list(), axes.keep.scalar().into(), options.dtype.into()])
     }
     #[track_caller]
+    fn try_tan(&self) -> Result<Tensor> {
+        call_one(op!("tan"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_tanh(&self) -> Result<Tensor> {
         call_one(op!("tanh"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_tanhshrink(&self) -> Result<Tensor> {
+        call_one(op!("tanhshrink"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_threshold(&self, threshold: impl IntoScalar, value: impl IntoScalar) -> Result<Tensor> {
+        call_one(op!("threshold"), &[Argument::from(self), threshold.scalar().into(), value.scalar().into()])
     }
     #[track_caller]
     fn try_topk(&self, k: impl Int) -> Result<(Tensor, Tensor)> {
@@ -2112,6 +3233,27 @@ impl TryTensor for Tensor {
     fn try_var_with(&self, dim: impl IntoAxes, options: options::Var) -> Result<Tensor> {
         let axes = dim.axes();
         call_one(op!("var"), &[Argument::from(self), axes.list(), options.correction.into(), axes.keep.scalar().into()])
+    }
+    #[track_caller]
+    fn try_windows(&self, dim: impl Int, size: impl Int) -> Result<Tensor> {
+        self.try_windows_with(dim, size, options::Windows::default())
+    }
+    #[track_caller]
+    fn try_windows_with(&self, dim: impl Int, size: impl Int, options: options::Windows) -> Result<Tensor> {
+        call_one(
+            op!("windows"),
+            &[
+                Argument::from(self),
+                dim.int().into(),
+                size.int().into(),
+                options.stride.into(),
+                options.dilation.into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_xlogy(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("xlogy"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
     fn try_reshape(&self, shape: impl IntoShape) -> Result<Tensor> {
@@ -2161,6 +3303,28 @@ pub mod options {
             Self { alpha: Scalar::Int(1) }
         }
     }
+    /// Options of [`crate::Tensor::addcdiv_with`].
+    #[derive(Clone, Debug)]
+    pub struct Addcdiv {
+        /// `value`
+        pub value: Scalar,
+    }
+    impl Default for Addcdiv {
+        fn default() -> Self {
+            Self { value: Scalar::Int(1) }
+        }
+    }
+    /// Options of [`crate::Tensor::addcmul_with`].
+    #[derive(Clone, Debug)]
+    pub struct Addcmul {
+        /// `value`
+        pub value: Scalar,
+    }
+    impl Default for Addcmul {
+        fn default() -> Self {
+            Self { value: Scalar::Int(1) }
+        }
+    }
     /// Options of [`crate::Tensor::argsort_with`].
     #[derive(Clone, Debug)]
     pub struct Argsort {
@@ -2185,6 +3349,17 @@ pub mod options {
     impl Default for Bucketize {
         fn default() -> Self {
             Self { out_int32: false, right: false }
+        }
+    }
+    /// Options of [`crate::Tensor::celu_with`].
+    #[derive(Clone, Debug)]
+    pub struct Celu {
+        /// `alpha`
+        pub alpha: Scalar,
+    }
+    impl Default for Celu {
+        fn default() -> Self {
+            Self { alpha: Scalar::Float(1.0) }
         }
     }
     /// Options of [`crate::Tensor::count_nonzero_with`].
@@ -2237,6 +3412,32 @@ pub mod options {
             Self { n: 1, dim: -1, prepend: None, append: None }
         }
     }
+    /// Options of [`crate::Tensor::div_with`].
+    #[derive(Clone, Debug)]
+    pub struct Div {
+        /// `rounding_mode`
+        pub rounding_mode: Option<&'static str>,
+    }
+    impl Default for Div {
+        fn default() -> Self {
+            Self { rounding_mode: None }
+        }
+    }
+    /// Options of [`crate::Tensor::elu_with`].
+    #[derive(Clone, Debug)]
+    pub struct Elu {
+        /// `alpha`
+        pub alpha: Scalar,
+        /// `scale`
+        pub scale: Scalar,
+        /// `input_scale`
+        pub input_scale: Scalar,
+    }
+    impl Default for Elu {
+        fn default() -> Self {
+            Self { alpha: Scalar::Int(1), scale: Scalar::Int(1), input_scale: Scalar::Int(1) }
+        }
+    }
     /// Options of [`crate::Tensor::gather_with`].
     #[derive(Clone, Debug)]
     pub struct Gather {
@@ -2259,6 +3460,41 @@ pub mod options {
             Self { approximate: "none" }
         }
     }
+    /// Options of [`crate::Tensor::glu_with`].
+    #[derive(Clone, Debug)]
+    pub struct Glu {
+        /// `dim`
+        pub dim: i64,
+    }
+    impl Default for Glu {
+        fn default() -> Self {
+            Self { dim: -1 }
+        }
+    }
+    /// Options of [`crate::Tensor::hardshrink_with`].
+    #[derive(Clone, Debug)]
+    pub struct Hardshrink {
+        /// `lambd`
+        pub lambd: Scalar,
+    }
+    impl Default for Hardshrink {
+        fn default() -> Self {
+            Self { lambd: Scalar::Float(0.5) }
+        }
+    }
+    /// Options of [`crate::Tensor::hardtanh_with`].
+    #[derive(Clone, Debug)]
+    pub struct Hardtanh {
+        /// `min_val`
+        pub min_val: Scalar,
+        /// `max_val`
+        pub max_val: Scalar,
+    }
+    impl Default for Hardtanh {
+        fn default() -> Self {
+            Self { min_val: Scalar::Int(-1), max_val: Scalar::Int(1) }
+        }
+    }
     /// Options of [`crate::Tensor::histc_with`].
     #[derive(Clone, Debug)]
     pub struct Histc {
@@ -2272,6 +3508,21 @@ pub mod options {
     impl Default for Histc {
         fn default() -> Self {
             Self { bins: 100, min: Scalar::Int(0), max: Scalar::Int(0) }
+        }
+    }
+    /// Options of [`crate::Tensor::isclose_with`].
+    #[derive(Clone, Debug)]
+    pub struct Isclose {
+        /// `rtol`
+        pub rtol: f64,
+        /// `atol`
+        pub atol: f64,
+        /// `equal_nan`
+        pub equal_nan: bool,
+    }
+    impl Default for Isclose {
+        fn default() -> Self {
+            Self { rtol: 1e-5, atol: 1e-8, equal_nan: false }
         }
     }
     /// Options of [`crate::Tensor::leaky_relu_with`].
@@ -2296,6 +3547,17 @@ pub mod options {
             Self { dtype: None }
         }
     }
+    /// Options of [`crate::Tensor::logit_with`].
+    #[derive(Clone, Debug)]
+    pub struct Logit {
+        /// `eps`
+        pub eps: Option<f64>,
+    }
+    impl Default for Logit {
+        fn default() -> Self {
+            Self { eps: None }
+        }
+    }
     /// Options of [`crate::Tensor::mean_with`].
     #[derive(Clone, Debug)]
     pub struct Mean {
@@ -2316,6 +3578,21 @@ pub mod options {
     impl Default for MseLoss {
         fn default() -> Self {
             Self { reduction: 1 }
+        }
+    }
+    /// Options of [`crate::Tensor::nan_to_num_with`].
+    #[derive(Clone, Debug)]
+    pub struct NanToNum {
+        /// `nan`
+        pub nan: Option<f64>,
+        /// `posinf`
+        pub posinf: Option<f64>,
+        /// `neginf`
+        pub neginf: Option<f64>,
+    }
+    impl Default for NanToNum {
+        fn default() -> Self {
+            Self { nan: None, posinf: None, neginf: None }
         }
     }
     /// Options of [`crate::Tensor::nanquantile_with`].
@@ -2351,6 +3628,19 @@ pub mod options {
             Self { num_classes: -1 }
         }
     }
+    /// Options of [`crate::Tensor::overlap_add_with`].
+    #[derive(Clone, Debug)]
+    pub struct OverlapAdd {
+        /// `stride`
+        pub stride: i64,
+        /// `dilation`
+        pub dilation: i64,
+    }
+    impl Default for OverlapAdd {
+        fn default() -> Self {
+            Self { stride: 1, dilation: 1 }
+        }
+    }
     /// Options of [`crate::Tensor::prod_with`].
     #[derive(Clone, Debug)]
     pub struct Prod {
@@ -2384,6 +3674,17 @@ pub mod options {
             Self { dims: vec![] }
         }
     }
+    /// Options of [`crate::Tensor::round_with`].
+    #[derive(Clone, Debug)]
+    pub struct Round {
+        /// `decimals`
+        pub decimals: i64,
+    }
+    impl Default for Round {
+        fn default() -> Self {
+            Self { decimals: 0 }
+        }
+    }
     /// Options of [`crate::Tensor::rsub_with`].
     #[derive(Clone, Debug)]
     pub struct Rsub {
@@ -2395,50 +3696,6 @@ pub mod options {
             Self { alpha: Scalar::Int(1) }
         }
     }
-    /// Options of [`crate::Tensor::scan_max_with`].
-    #[derive(Clone, Debug)]
-    pub struct ScanMax {
-        /// `reverse`
-        pub reverse: bool,
-    }
-    impl Default for ScanMax {
-        fn default() -> Self {
-            Self { reverse: false }
-        }
-    }
-    /// Options of [`crate::Tensor::scan_min_with`].
-    #[derive(Clone, Debug)]
-    pub struct ScanMin {
-        /// `reverse`
-        pub reverse: bool,
-    }
-    impl Default for ScanMin {
-        fn default() -> Self {
-            Self { reverse: false }
-        }
-    }
-    /// Options of [`crate::Tensor::scan_prod_with`].
-    #[derive(Clone, Debug)]
-    pub struct ScanProd {
-        /// `reverse`
-        pub reverse: bool,
-    }
-    impl Default for ScanProd {
-        fn default() -> Self {
-            Self { reverse: false }
-        }
-    }
-    /// Options of [`crate::Tensor::scan_sum_with`].
-    #[derive(Clone, Debug)]
-    pub struct ScanSum {
-        /// `reverse`
-        pub reverse: bool,
-    }
-    impl Default for ScanSum {
-        fn default() -> Self {
-            Self { reverse: false }
-        }
-    }
     /// Options of [`crate::Tensor::softmax_with`].
     #[derive(Clone, Debug)]
     pub struct Softmax {
@@ -2446,6 +3703,17 @@ pub mod options {
         pub dtype: Option<DType>,
     }
     impl Default for Softmax {
+        fn default() -> Self {
+            Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::softmin_with`].
+    #[derive(Clone, Debug)]
+    pub struct Softmin {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for Softmin {
         fn default() -> Self {
             Self { dtype: None }
         }
@@ -2461,6 +3729,17 @@ pub mod options {
     impl Default for Softplus {
         fn default() -> Self {
             Self { beta: Scalar::Int(1), threshold: Scalar::Int(20) }
+        }
+    }
+    /// Options of [`crate::Tensor::softshrink_with`].
+    #[derive(Clone, Debug)]
+    pub struct Softshrink {
+        /// `lambd`
+        pub lambd: Scalar,
+    }
+    impl Default for Softshrink {
+        fn default() -> Self {
+            Self { lambd: Scalar::Float(0.5) }
         }
     }
     /// Options of [`crate::Tensor::sort_with`].
@@ -2555,6 +3834,19 @@ pub mod options {
     impl Default for Var {
         fn default() -> Self {
             Self { correction: None }
+        }
+    }
+    /// Options of [`crate::Tensor::windows_with`].
+    #[derive(Clone, Debug)]
+    pub struct Windows {
+        /// `stride`
+        pub stride: i64,
+        /// `dilation`
+        pub dilation: i64,
+    }
+    impl Default for Windows {
+        fn default() -> Self {
+            Self { stride: 1, dilation: 1 }
         }
     }
 }
