@@ -18,7 +18,7 @@ pub fn node_gradient(
     cotangents: &[Option<ValueId>],
     wants: &[bool],
 ) -> Result<Grads> {
-    let wants: SmallVec<[bool; 4]> = inputs.iter().zip(wants).map(|(&v, &w)| w && is_float(b, v)).collect();
+    let wants: SmallVec<[bool; 4]> = inputs.iter().zip(wants).map(|(&v, &w)| w && has_gradient(b, v)).collect();
     let none = || smallvec![None; inputs.len()];
     let Some(def) = op.def() else { return Ok(none()) };
     if cotangents.iter().all(Option::is_none) || !wants.contains(&true) {
@@ -67,7 +67,7 @@ pub fn gradient(
     wrt: &[ValueId],
 ) -> Result<Vec<Option<ValueId>>> {
     for (i, (&y, &g)) in outputs.iter().zip(cotangents).enumerate() {
-        if !is_float(b, y) {
+        if !has_gradient(b, y) {
             let what = format!("gradient: output {i} is {}, only floats have gradients", b.ty(y));
             return Err(Error::new(Kind::Autograd, what));
         }
@@ -82,8 +82,8 @@ pub fn gradient(
     Ok(wrt.iter().map(|&v| walk.get(v)).collect())
 }
 
-fn is_float(b: &Builder<'_>, v: ValueId) -> bool {
-    b.dtype(v).is_float()
+fn has_gradient(b: &Builder<'_>, v: ValueId) -> bool {
+    b.dtype(v).is_differentiable()
 }
 
 /// A walk over the nodes from `from` up to where the graph ended when the walk began.
@@ -122,7 +122,7 @@ impl Walk {
         }
         for node in &graph.nodes()[from..] {
             let leads = node.inputs.iter().any(|&v| walk.is_needed(v));
-            node.outs().filter(|&v| leads && is_float(b, v)).for_each(|v| walk.needed[v.index() - base] = true);
+            node.outs().filter(|&v| leads && has_gradient(b, v)).for_each(|v| walk.needed[v.index() - base] = true);
         }
         walk
     }
@@ -152,7 +152,7 @@ impl Walk {
             },
         };
         *slot = Some(match *slot {
-            Some(sum) => b.add(sum, g)?,
+            Some(sum) => b.add_cotangents(sum, g)?,
             None => g,
         });
         Ok(())

@@ -19,6 +19,13 @@ pub(crate) fn rewrite(b: &mut Builder<'_>, prim: &Prim, v: &[ValueId]) -> Result
             let y = b.prim(prim.clone(), &operands)?;
             Ok(Some(smallvec![b.cast(y, dtype)?]))
         }
+        // What is only moved moves as the integer of its size.
+        Prim::Scatter { op: ScatterOp::Set, .. } if !dtype.has_arithmetic() => {
+            let Some(same) = same_size(dtype) else { return Ok(None) };
+            let (x, updates) = (b.prim(Prim::Bitcast(same), &[v[0]])?, b.prim(Prim::Bitcast(same), &[v[2]])?);
+            let y = b.prim(prim.clone(), &[x, v[1], updates])?;
+            Ok(Some(smallvec![b.prim(Prim::Bitcast(dtype), &[y])?]))
+        }
         Prim::Scatter { op, .. } => {
             // The order of u64 is not that of i64.
             let ordered = matches!(op, ScatterOp::Min | ScatterOp::Max);
@@ -58,6 +65,17 @@ fn wider(dtype: DType) -> Option<DType> {
         F16 | BF16 => Some(F32),
         Bool | U8 | I8 | I16 | U16 | U32 | U64 => Some(I64),
         I32 | I64 | F32 | F64 | F8E4M3 | F8E5M2 | C64 | C128 => None,
+    }
+}
+
+/// The integer type as large as a type.
+fn same_size(dtype: DType) -> Option<DType> {
+    match dtype.size() {
+        1 => Some(DType::U8),
+        2 => Some(DType::I16),
+        4 => Some(DType::I32),
+        8 => Some(DType::I64),
+        _ => None,
     }
 }
 

@@ -124,7 +124,7 @@ impl Simplifier {
 
     fn is_number(&self, v: ValueId, number: f64) -> bool {
         let dtype = self.graph.ty(v).dtype;
-        self.splat(v).is_some_and(|bits| rtx_core::Scalar::Float(number).to_bits(dtype) == Some(bits))
+        self.splat(v) == Some(rtx_core::Scalar::Float(number).to_bits(dtype))
     }
 
     /// A value that already is, or more simply is, the result.
@@ -206,15 +206,16 @@ fn holds(to: DType, from: DType) -> bool {
     to == from
         || match from {
             Bool => !matches!(to, C64 | C128),
-            U8 => matches!(to, I16 | I32 | I64 | U16 | U32 | U64 | F16 | F32 | F64),
-            I8 => matches!(to, I16 | I32 | I64 | F16 | F32 | F64),
+            U8 => matches!(to, I16 | I32 | I64 | U16 | U32 | U64 | F16 | BF16 | F32 | F64),
+            I8 => matches!(to, I16 | I32 | I64 | F16 | BF16 | F32 | F64),
             I16 => matches!(to, I32 | I64 | F32 | F64),
             U16 => matches!(to, I32 | I64 | U32 | U64 | F32 | F64),
             I32 => matches!(to, I64 | F64),
             U32 => matches!(to, I64 | U64 | F64),
             F16 | BF16 => matches!(to, F32 | F64),
+            F8E4M3 | F8E5M2 => matches!(to, F16 | BF16 | F32 | F64),
             F32 => to == F64,
-            F8E4M3 | F8E5M2 | I64 | U64 | F64 | C64 | C128 => false,
+            I64 | U64 | F64 | C64 | C128 => false,
         }
 }
 

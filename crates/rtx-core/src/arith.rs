@@ -1,4 +1,5 @@
 //! The scalar functions that tensors and kernels share: what is computed at one element.
+use crate::DType;
 
 /// Functions of one number. Floats unless noted; each transcendental has one definition in `rustg::math`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +25,16 @@ pub enum Function {
     Cos,
     Tanh,
     Erf,
+    /// `1 - erf(x)` without cancellation.
+    Erfc,
+    /// `log |Γ(x)|`.
+    Lgamma,
+    /// The derivative of [`Function::Lgamma`].
+    Digamma,
+    /// The real part of a complex number; the result is real.
+    Real,
+    /// The imaginary part of a complex number; the result is real.
+    Imag,
     /// Bitwise for integers, logical for bool.
     Not,
 }
@@ -53,6 +64,27 @@ pub enum Arith {
     /// Integers; a shift of the width or more gives 0 (left, and right of unsigned) or the sign (right of signed).
     Shl,
     Shr,
+    /// The complex number of a real and an imaginary part, f32 or f64.
+    Complex,
+}
+
+impl Function {
+    /// The type of the result for an operand of type `t`.
+    pub const fn result(self, t: DType) -> DType {
+        match self {
+            Function::Real | Function::Imag => t.real(),
+            _ => t,
+        }
+    }
+}
+impl Arith {
+    /// The type of the result for operands of type `t`.
+    pub const fn result(self, t: DType) -> DType {
+        match self {
+            Arith::Complex => t.complex(),
+            _ => t,
+        }
+    }
 }
 
 /// Comparisons; the result is bool. NaN compares false.
@@ -98,8 +130,8 @@ macro_rules! named { ($($T:ident { $($V:ident $name:literal)* })*) => { $(
     }
 )* } }
 named! {
-    Function { Neg "neg" Abs "abs" Sign "sign" Floor "floor" Ceil "ceil" Trunc "trunc" RoundEven "round_even" Sqrt "sqrt" Exp "exp" Expm1 "expm1" Log "log" Log1p "log1p" Sin "sin" Cos "cos" Tanh "tanh" Erf "erf" Not "not" }
-    Arith { Add "add" Sub "sub" Mul "mul" Div "div" Rem "rem" Pow "pow" Atan2 "atan2" Max "max" Min "min" And "and" Or "or" Xor "xor" Shl "shl" Shr "shr" }
+    Function { Neg "neg" Abs "abs" Sign "sign" Floor "floor" Ceil "ceil" Trunc "trunc" RoundEven "round_even" Sqrt "sqrt" Exp "exp" Expm1 "expm1" Log "log" Log1p "log1p" Sin "sin" Cos "cos" Tanh "tanh" Erf "erf" Erfc "erfc" Lgamma "lgamma" Digamma "digamma" Real "real" Imag "imag" Not "not" }
+    Arith { Add "add" Sub "sub" Mul "mul" Div "div" Rem "rem" Pow "pow" Atan2 "atan2" Max "max" Min "min" And "and" Or "or" Xor "xor" Shl "shl" Shr "shr" Complex "complex" }
     Comparison { Eq "eq" Lt "lt" Le "le" }
     Fold { Sum "sum" Prod "prod" Max "max" Min "min" }
     Extremum { Max "max" Min "min" }

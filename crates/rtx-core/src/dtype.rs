@@ -98,9 +98,35 @@ impl DType {
     pub const fn is_float(self) -> bool {
         matches!(self.class(), Class::Float)
     }
+    /// Do gradients flow through values of it? Through floats and complex numbers.
+    pub const fn is_differentiable(self) -> bool {
+        matches!(self.class(), Class::Float | Class::Complex)
+    }
     /// Is it an integer type (bool is not)?
     pub const fn is_int(self) -> bool {
         matches!(self.class(), Class::Int)
+    }
+
+    /// The type of a complex type's parts; a real type itself.
+    pub const fn real(self) -> DType {
+        match self {
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            real => real,
+        }
+    }
+    /// The complex type with parts of this type, if it is f32 or f64; any other type itself.
+    pub const fn complex(self) -> DType {
+        match self {
+            DType::F32 => DType::C64,
+            DType::F64 => DType::C128,
+            other => other,
+        }
+    }
+    /// Is there arithmetic on it, or is it only stored, moved and cast? Complex numbers and 8-bit floats have none.
+    pub const fn has_arithmetic(self) -> bool {
+        use DType::*;
+        !matches!(self, F8E4M3 | F8E5M2 | C64 | C128)
     }
 
     /// The type two tensors meet in (PyTorch's `promote_types`).

@@ -4,6 +4,7 @@ mod arith;
 mod dtype;
 mod error;
 mod location;
+mod narrow;
 mod scalar;
 mod shape;
 
@@ -11,6 +12,7 @@ pub use arith::{Arith, Comparison, Extremum, Fold, Function};
 pub use dtype::{Class, DType, Element};
 pub use error::{Error, Kind, Result};
 pub use location::Location;
+pub use narrow::{Complex, F8E4M3, F8E5M2};
 pub use scalar::Scalar;
 pub use shape::{Dim, Layout, Shape, SymId, contiguous_strides};
 

@@ -40,22 +40,22 @@ impl Scalar {
     pub fn promote(self, dtype: DType) -> DType {
         if self.dtype().class() > dtype.class() { self.dtype() } else { dtype }
     }
-    /// The bytes of this number as one element of `dtype`, in the low end of a word; `None` for complex and f8.
-    pub fn to_bits(self, dtype: DType) -> Option<u64> {
+    /// The bits of this number as one element of `dtype`, zero-extended; of 16 bytes the lower 8, the rest being 0.
+    pub fn to_bits(self, dtype: DType) -> u64 {
         use DType::*;
-        Some(match dtype {
+        match dtype {
             Bool => (self.to_f64() != 0.0) as u64,
-            U8 => self.to_i64() as u8 as u64,
-            I8 => self.to_i64() as u8 as u64,
+            U8 | I8 => self.to_i64() as u8 as u64,
             I16 | U16 => self.to_i64() as u16 as u64,
             I32 | U32 => self.to_i64() as u32 as u64,
             I64 | U64 => self.to_i64() as u64,
             F16 => half::f16::from_f64(self.to_f64()).to_bits() as u64,
             BF16 => half::bf16::from_f64(self.to_f64()).to_bits() as u64,
-            F32 => (self.to_f64() as f32).to_bits() as u64,
-            F64 => self.to_f64().to_bits(),
-            F8E4M3 | F8E5M2 | C64 | C128 => return None,
-        })
+            F8E4M3 => crate::F8E4M3::from_f64(self.to_f64()).to_bits() as u64,
+            F8E5M2 => crate::F8E5M2::from_f64(self.to_f64()).to_bits() as u64,
+            F32 | C64 => (self.to_f64() as f32).to_bits() as u64,
+            F64 | C128 => self.to_f64().to_bits(),
+        }
     }
 }
 

@@ -85,8 +85,25 @@ impl<'g> Builder<'g> {
             let types: SmallVec<[&Type; 4]> = inputs.iter().map(|&v| self.graph.ty(v)).collect();
             (def.infer)(&op, &types)?
         };
+        if inputs.iter().any(|&v| !self.dtype(v).has_arithmetic()) {
+            self.check_body(&op, inputs)?;
+        }
         let node = self.graph.push(op, inputs.into(), outs, self.location, self.generation);
         Ok(self.graph.node(node).outs().collect())
+    }
+    /// Refuses in a composite's own name what its body would refuse: no kernel is there for what is only stored.
+    fn check_body(&self, op: &Op, inputs: &[ValueId]) -> Result<()> {
+        let Op::Composite(def, attrs) = op else { return Ok(()) };
+        let crate::Body::Composite(body) = &def.body else { return Ok(()) };
+        let mut scratch = Graph::new();
+        let operands: SmallVec<[ValueId; 4]> =
+            inputs.iter().map(|&v| scratch.push_input(self.ty(v).clone(), self.location)).collect();
+        let result = body(&mut Builder::new(&mut scratch, self.location), attrs, &operands);
+        let stored = inputs.iter().map(|&v| self.ty(v)).find(|t| !t.dtype.has_arithmetic());
+        match (result, stored) {
+            (Err(_), Some(ty)) => Err(crate::rules::stored_only(def.name(), ty)),
+            _ => Ok(()),
+        }
     }
     /// Records a primitive.
     ///
@@ -110,20 +127,17 @@ impl<'g> Builder<'g> {
         (def.record)(self, def, &args.into())
     }
 
-    /// A run-time number: its value is no part of the program.
+    /// A run-time number: its value is no part of the program. What is wider than a parameter's 8 bytes is cast to.
     pub fn param(&mut self, dtype: DType, number: Scalar) -> Result<ValueId> {
-        let bits = number
-            .to_bits(dtype)
-            .ok_or_else(|| Error::new(Kind::Unsupported, format!("a number as {dtype} is not built yet")))?;
-        Ok(self.graph.push_param(dtype, bits, self.location))
+        if dtype == DType::C128 {
+            let real = self.param(DType::F64, number)?;
+            return self.cast(real, dtype);
+        }
+        Ok(self.graph.push_param(dtype, number.to_bits(dtype), self.location))
     }
     /// A rank-0 constant of the program.
     pub fn constant(&mut self, dtype: DType, number: impl Into<Scalar>) -> Result<ValueId> {
-        let bits = number
-            .into()
-            .to_bits(dtype)
-            .ok_or_else(|| Error::new(Kind::Unsupported, format!("a constant of {dtype} is not built yet")))?;
-        self.prim(Prim::Constant { dtype, bits }, &[])
+        self.prim(Prim::Constant { dtype, bits: number.into().to_bits(dtype) }, &[])
     }
     /// A constant repeated to a shape.
     pub fn full(&mut self, dtype: DType, shape: &Shape, number: impl Into<Scalar>) -> Result<ValueId> {
@@ -264,13 +278,13 @@ macro_rules! unary { ($($name:ident $F:ident),* $(,)?) => { impl Builder<'_> { $
     #[doc = concat!("`", stringify!($name), "(x)`, element by element.")]
     pub fn $name(&mut self, x: ValueId) -> Result<ValueId> { self.unary(Function::$F, x) }
 )* } } }
-unary!(neg Neg, abs Abs, sign Sign, floor Floor, ceil Ceil, trunc Trunc, round_even RoundEven, sqrt Sqrt, exp Exp, expm1 Expm1, log Log, log1p Log1p, sin Sin, cos Cos, tanh Tanh, erf Erf, not Not);
+unary!(neg Neg, abs Abs, sign Sign, floor Floor, ceil Ceil, trunc Trunc, round_even RoundEven, sqrt Sqrt, exp Exp, expm1 Expm1, log Log, log1p Log1p, sin Sin, cos Cos, tanh Tanh, erf Erf, erfc Erfc, lgamma Lgamma, digamma Digamma, real Real, imag Imag, not Not);
 
 macro_rules! binary { ($($name:ident $F:ident),* $(,)?) => { impl Builder<'_> { $(
     #[doc = concat!("`", stringify!($name), "(a, b)`, element by element; shapes broadcast.")]
     pub fn $name(&mut self, a: impl Into<Term>, b: impl Into<Term>) -> Result<ValueId> { self.binary(Arith::$F, a, b) }
 )* } } }
-binary!(add Add, sub Sub, mul Mul, div Div, rem Rem, pow Pow, atan2 Atan2, max Max, min Min, and And, or Or, xor Xor, shl Shl, shr Shr);
+binary!(add Add, sub Sub, mul Mul, div Div, rem Rem, pow Pow, atan2 Atan2, max Max, min Min, and And, or Or, xor Xor, shl Shl, shr Shr, complex Complex);
 
 macro_rules! compare { ($($name:ident $F:ident),* $(,)?) => { impl Builder<'_> { $(
     #[doc = concat!("`", stringify!($name), "(a, b)`, element by element; shapes broadcast.")]

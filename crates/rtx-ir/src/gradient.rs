@@ -1,6 +1,6 @@
 //! What gradient rules are written with.
 use crate::{Builder, GradCx, Grads, ValueId, rules};
-use rtx_core::{DType, Result, Shape};
+use rtx_core::{Class, DType, Result, Shape};
 
 impl GradCx<'_> {
     /// One cotangent for each operand that wants one, made by `f(operand)`.
@@ -50,6 +50,24 @@ fn widen(b: &mut Builder<'_>, v: ValueId) -> Result<ValueId> {
 }
 
 impl Builder<'_> {
+    /// The sum of two cotangents of one value; what has no arithmetic is added by its parts, or in f32.
+    ///
+    /// # Errors
+    /// Where their types differ.
+    pub fn add_cotangents(&mut self, a: ValueId, b: ValueId) -> Result<ValueId> {
+        let dtype = self.dtype(a);
+        if dtype.class() == Class::Complex {
+            let (re, im) = ([self.real(a)?, self.real(b)?], [self.imag(a)?, self.imag(b)?]);
+            let (re, im) = (self.add(re[0], re[1])?, self.add(im[0], im[1])?);
+            return self.complex(re, im);
+        }
+        if !dtype.has_arithmetic() {
+            let (x, y) = (widen(self, a)?, widen(self, b)?);
+            let sum = self.add(x, y)?;
+            return self.cast(sum, dtype);
+        }
+        self.add(a, b)
+    }
     /// Zeros of a dtype and shape.
     ///
     /// # Errors

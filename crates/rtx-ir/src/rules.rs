@@ -43,6 +43,18 @@ pub fn check_float(op: &str, ty: &Type) -> Result<()> {
     Err(refuse(op, Kind::DType, format_args!("needs a float tensor, got {ty}")))
 }
 
+/// The operand is of a type that is only stored, moved and cast: 8-bit floats and complex numbers.
+pub fn stored_only(op: &str, ty: &Type) -> Error {
+    let cast = if ty.dtype.class() == Class::Complex { "take its real and imaginary parts" } else { "cast it to f32" };
+    refuse(op, Kind::DType, format_args!("{} is stored, moved and cast, not computed with; got {ty}", ty.dtype))
+        .hint(format!("{cast} first"))
+}
+
+/// There is arithmetic on the type.
+pub fn check_arithmetic(op: &str, ty: &Type) -> Result<()> {
+    if ty.dtype.has_arithmetic() { Ok(()) } else { Err(stored_only(op, ty)) }
+}
+
 /// An axis counted from the end when negative.
 pub fn check_dim(op: &str, dim: i64, rank: usize) -> Result<usize> {
     let r = rank.max(1) as i64;

@@ -222,7 +222,11 @@ fn print_bits(dtype: DType, bits: u64) -> String {
         DType::BF16 => half::bf16::from_bits(bits as u16).to_string(),
         DType::F32 => format!("{:?}", f32::from_bits(bits as u32)),
         DType::F64 => format!("{:?}", f64::from_bits(bits)),
-        d => crate::oracle::Value::from_bits(d, bits).map_or_else(String::new, |v| v.int().to_string()),
+        DType::F8E4M3 => rtx_core::F8E4M3::from_bits(bits as u8).to_f64().to_string(),
+        DType::F8E5M2 => rtx_core::F8E5M2::from_bits(bits as u8).to_f64().to_string(),
+        DType::C64 => format!("{:?}", f32::from_bits(bits as u32)),
+        DType::C128 => format!("{:?}", f64::from_bits(bits)),
+        d => crate::oracle::Value::from_bits(d, bits).int().to_string(),
     };
     if lex::number_bits(dtype, &text) == Some(bits) { text } else { format!("{bits:#x}") }
 }

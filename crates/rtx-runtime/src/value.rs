@@ -65,11 +65,12 @@ impl Value {
     /// A rank-0 host number: where it is used it is a run-time number of the plan, never part of the key.
     ///
     /// # Errors
-    /// [`Kind::Unsupported`] for dtypes without a host number.
+    /// [`Kind::Unsupported`] for what is wider than a parameter's 8 bytes.
     pub fn number(executor: &Executor, dtype: DType, number: impl Into<Scalar>) -> Result<Value> {
+        if dtype.size() > size_of::<u64>() {
+            return Err(Error::new(Kind::Unsupported, format!("a host number has 8 bytes, {dtype} has 16")));
+        }
         let bits = number.into().to_bits(dtype);
-        let bits =
-            bits.ok_or_else(|| Error::new(Kind::Unsupported, format!("a number as {dtype} is not built yet")))?;
         Ok(Value::new(executor, Type::new(dtype, []), None, State::Number(bits)))
     }
 

@@ -183,7 +183,7 @@ fn apply<const N: usize, F: Function<N>>(function: F, inputs: [&Tensor; N]) -> R
     for x in inputs {
         edges.push(x.traced()?.edge.filter(|_| tape::is_taping()));
     }
-    if edges.iter().all(Option::is_none) || !out.dtype().is_float() {
+    if edges.iter().all(Option::is_none) || !out.dtype().is_differentiable() {
         return Ok(out);
     }
     frame::note_custom(std::any::type_name::<F>());

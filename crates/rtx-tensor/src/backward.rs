@@ -213,7 +213,7 @@ fn add(a: &Traced, b: &Traced, options: Options) -> Result<Traced> {
     engine::record(options.at, |r| {
         let mut trace = Trace::new(r, options.create_graph);
         let (a, b) = (trace.import(a)?, trace.import(b)?);
-        let sum = trace.recorder.builder().add(a, b)?;
+        let sum = trace.recorder.builder().add_cotangents(a, b)?;
         trace.export(sum)
     })
 }

@@ -53,6 +53,9 @@ pub fn full_like(x: &Tensor, value: impl IntoScalar) -> Tensor {
 }
 /// A run-time number as a tensor of rank 0.
 pub(crate) fn scalar(value: Scalar, dtype: DType) -> Result<Tensor> {
+    if dtype.size() > size_of::<u64>() {
+        return from_numbers(&[value], dtype, vec![]);
+    }
     Ok(Tensor::from_value(Value::number(engine::cpu(), dtype, value)?))
 }
 /// The integers of a range, `i64`. Where it starts makes no new plan.
@@ -201,10 +204,7 @@ pub fn literal<L: Literal>(data: L) -> Tensor {
 fn from_numbers(numbers: &[Scalar], dtype: DType, shape: Vec<usize>) -> Result<Tensor> {
     let mut bytes = Vec::with_capacity(numbers.len() * dtype.size());
     for n in numbers {
-        let bits = n
-            .to_bits(dtype)
-            .ok_or_else(|| Error::new(Kind::Unsupported, format!("tensor!: {dtype} is not built yet")))?;
-        bytes.extend_from_slice(&bits.to_le_bytes()[..dtype.size()]);
+        bytes.extend_from_slice(&u128::from(n.to_bits(dtype)).to_le_bytes()[..dtype.size()]);
     }
     from_bytes(dtype, shape, &bytes)
 }

@@ -1,6 +1,7 @@
 //! Printing values as PyTorch does.
 use crate::Tensor;
-use rtx_core::{DType, Scalar};
+use crate::read::Number;
+use rtx_core::{Class, DType};
 use std::fmt::{self, Write};
 
 /// Elements past which only the edges of each dim are printed.
@@ -19,14 +20,13 @@ impl fmt::Display for Tensor {
         };
         let shape = self.shape();
         let short = numbers.len() > SUMMARIZE;
-        let shown: Vec<f64> = shown_numbers(&numbers, &shape, short);
-        let style = Style::of(self.dtype(), &shown);
+        let style = Style::of(self.dtype(), &shown_numbers(&numbers, &shape, short));
         let mut text = String::from("tensor(");
         print_dim(&mut text, &numbers, &shape, &style, short, 1 + "tensor".len());
         if numbers.is_empty() && shape.len() != 1 {
             let _ = write!(text, ", size={shape:?}");
         }
-        if !matches!(self.dtype(), DType::F32 | DType::I64 | DType::Bool) {
+        if !matches!(self.dtype(), DType::F32 | DType::I64 | DType::Bool | DType::C64) {
             let _ = write!(text, ", dtype={}", self.dtype());
         }
         if self.requires_grad() {
@@ -40,6 +40,8 @@ impl fmt::Display for Tensor {
 /// How the numbers of one tensor are written.
 struct Style {
     kind: Numbers,
+    /// Of complex numbers: how the imaginary parts are written.
+    imaginary: Option<Numbers>,
     width: usize,
 }
 #[derive(Clone, Copy, PartialEq)]
@@ -53,23 +55,46 @@ enum Numbers {
 }
 
 impl Style {
-    fn of(dtype: DType, shown: &[f64]) -> Self {
-        let finite = || shown.iter().copied().filter(|x| x.is_finite());
+    fn of(dtype: DType, shown: &[Number]) -> Self {
+        let complex = dtype.class() == Class::Complex;
+        let mut style = Self {
+            kind: Numbers::of(dtype, shown.iter().map(|n| n.to_f64())),
+            imaginary: complex.then(|| Numbers::of(dtype, shown.iter().map(|n| n.imaginary()))),
+            width: 0,
+        };
+        style.width = shown.iter().map(|&x| style.text(x).len()).max().unwrap_or(0);
+        style
+    }
+    fn text(&self, x: Number) -> String {
+        match (self.imaginary, x) {
+            (Some(kind), Number::Complex(re, im)) => {
+                let sign = if im.is_sign_negative() && !im.is_nan() { "" } else { "+" };
+                format!("{}{sign}{}j", self.kind.number(re), kind.number(im))
+            }
+            (_, Number::Int(i)) => i.to_string(),
+            (_, x) => self.kind.number(x.to_f64()),
+        }
+    }
+    fn write(&self, out: &mut String, x: Number) {
+        let _ = write!(out, "{:>width$}", self.text(x), width = self.width);
+    }
+}
+
+impl Numbers {
+    fn of(dtype: DType, shown: impl Iterator<Item = f64> + Clone) -> Self {
+        let finite = || shown.clone().filter(|x| x.is_finite());
         let largest = finite().map(f64::abs).fold(0.0, f64::max);
         let least = finite().map(f64::abs).filter(|x| *x > 0.0).fold(f64::INFINITY, f64::min);
-        let kind = match dtype.class() {
-            rtx_core::Class::Bool => Numbers::Bool,
-            rtx_core::Class::Int => Numbers::Int,
+        match dtype.class() {
+            Class::Bool => Numbers::Bool,
+            Class::Int => Numbers::Int,
             _ if finite().all(|x| x == x.ceil()) && largest < 1e8 => Numbers::Whole,
             _ if largest / least > 1000.0 || largest > 1e8 || least < 1e-4 => Numbers::Scientific,
             _ => Numbers::Fixed,
-        };
-        let mut style = Self { kind, width: 0 };
-        style.width = shown.iter().map(|&x| style.number(x).len()).max().unwrap_or(0);
-        style
+        }
     }
-    fn number(&self, x: f64) -> String {
-        match self.kind {
+    fn number(self, x: f64) -> String {
+        match self {
             Numbers::Bool => if x != 0.0 { "true" } else { "false" }.into(),
             Numbers::Int => format!("{}", x as i64),
             _ if x.is_nan() => "nan".into(),
@@ -78,13 +103,6 @@ impl Style {
             Numbers::Fixed => format!("{x:.DIGITS$}"),
             Numbers::Scientific => scientific(x),
         }
-    }
-    fn write(&self, out: &mut String, s: Scalar) {
-        let text = match (self.kind, s) {
-            (Numbers::Int, Scalar::Int(i)) => i.to_string(),
-            (_, s) => self.number(s.to_f64()),
-        };
-        let _ = write!(out, "{text:>width$}", width = self.width);
     }
 }
 
@@ -106,14 +124,14 @@ fn positions(n: usize, short: bool) -> Vec<Option<usize>> {
 }
 
 /// The numbers that are printed, which decide the style.
-fn shown_numbers(numbers: &[Scalar], shape: &[usize], short: bool) -> Vec<f64> {
-    let Some((&n, rest)) = shape.split_first() else { return numbers.iter().map(|s| s.to_f64()).collect() };
+fn shown_numbers(numbers: &[Number], shape: &[usize], short: bool) -> Vec<Number> {
+    let Some((&n, rest)) = shape.split_first() else { return numbers.to_vec() };
     let stride = rest.iter().product::<usize>();
     let rows = positions(n, short).into_iter().flatten();
     rows.flat_map(|i| shown_numbers(&numbers[i * stride..(i + 1) * stride], rest, short)).collect()
 }
 
-fn print_dim(out: &mut String, numbers: &[Scalar], shape: &[usize], style: &Style, short: bool, indent: usize) {
+fn print_dim(out: &mut String, numbers: &[Number], shape: &[usize], style: &Style, short: bool, indent: usize) {
     let Some((&n, rest)) = shape.split_first() else {
         if let Some(&x) = numbers.first() {
             style.write(out, x);

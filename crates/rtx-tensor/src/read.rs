@@ -1,6 +1,6 @@
 //! Reading: the calls that run work, so the ones that return `Result` (contract R5).
 use crate::{Result, Tensor};
-use rtx_core::{Class, DType, Element, Error, Kind, Scalar};
+use rtx_core::{Class, Complex, DType, Element, Error, Kind, Scalar};
 
 impl Tensor {
     /// The elements, row-major, in native order.
@@ -41,10 +41,7 @@ impl Tensor {
         if from == to {
             return Ok(T::read(&bytes));
         }
-        let bits = element(from, &bytes).and_then(|s| s.to_bits(to));
-        let bits =
-            bits.ok_or_else(|| Error::new(Kind::Unsupported, format!("item: {from} as {to} is not built yet")))?;
-        Ok(T::read(&bits.to_ne_bytes()[..to.size()]))
+        Ok(T::read(&element(from, &bytes).to_word(to).to_ne_bytes()[..to.size()]))
     }
     /// Is anything left to run before it can be read? Never runs it.
     pub fn is_ready(&self) -> bool {
@@ -77,9 +74,7 @@ impl Tensor {
         let mut rows = Vec::new();
         let mut n = 0;
         for (i, e) in bytes.chunks_exact(dtype.size()).enumerate() {
-            let value = element(dtype, e)
-                .ok_or_else(|| Error::new(Kind::Unsupported, format!("nonzero: {dtype} is not built yet")))?;
-            if value.to_f64() != 0.0 {
+            if element(dtype, e).is_nonzero() {
                 rows.extend(position(i, &shape));
                 n += 1;
             }
@@ -87,11 +82,9 @@ impl Tensor {
         Ok(crate::from_slice(&rows, (n as usize, shape.len())))
     }
     /// All elements as host numbers.
-    pub(crate) fn numbers(&self) -> Result<Vec<Scalar>> {
+    pub(crate) fn numbers(&self) -> Result<Vec<Number>> {
         let dtype = self.dtype();
-        let numbers: Option<Vec<Scalar>> =
-            self.read_bytes()?.chunks_exact(dtype.size()).map(|e| element(dtype, e)).collect();
-        numbers.ok_or_else(|| Error::new(Kind::Unsupported, format!("reading {dtype} as numbers is not built yet")))
+        Ok(self.read_bytes()?.chunks_exact(dtype.size()).map(|e| element(dtype, e)).collect())
     }
 }
 
@@ -101,24 +94,70 @@ fn position(i: usize, shape: &[usize]) -> Vec<i64> {
     shape.iter().zip(&strides).map(|(&n, &s)| (i / s as usize % n) as i64).collect()
 }
 
+/// One element, in the widest number of its class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Complex(f64, f64),
+}
+
+impl Number {
+    /// As a float; of a complex number the real part.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Number::Bool(b) => u8::from(b).into(),
+            Number::Int(i) => i as f64,
+            Number::Float(x) | Number::Complex(x, _) => x,
+        }
+    }
+    /// The imaginary part.
+    pub fn imaginary(self) -> f64 {
+        if let Number::Complex(_, im) = self { im } else { 0.0 }
+    }
+    fn is_nonzero(self) -> bool {
+        self.to_f64() != 0.0 || self.imaginary() != 0.0
+    }
+    /// The bits as an element of `to`, zero-extended.
+    fn to_word(self, to: DType) -> u128 {
+        let real = match self {
+            Number::Bool(b) => Scalar::Bool(b),
+            Number::Int(i) if to.class() <= Class::Int => Scalar::Int(i as i64),
+            other => Scalar::Float(other.to_f64()),
+        };
+        let imaginary = if to.class() == Class::Complex { self.imaginary() } else { 0.0 };
+        let part = to.real();
+        u128::from(real.to_bits(part)) | u128::from(Scalar::Float(imaginary).to_bits(part)) << (8 * part.size() % 128)
+    }
+}
+
 /// One element as a host number.
-pub(crate) fn element(dtype: DType, bytes: &[u8]) -> Option<Scalar> {
+pub(crate) fn element(dtype: DType, bytes: &[u8]) -> Number {
     use DType::*;
-    Some(match dtype {
-        Bool => Scalar::Bool(bool::read(bytes)),
-        U8 => Scalar::Int(u8::read(bytes).into()),
-        I8 => Scalar::Int(i8::read(bytes).into()),
-        I16 => Scalar::Int(i16::read(bytes).into()),
-        I32 => Scalar::Int(i32::read(bytes).into()),
-        I64 => Scalar::Int(i64::read(bytes)),
-        U16 => Scalar::Int(u16::read(bytes).into()),
-        U32 => Scalar::Int(u32::read(bytes).into()),
-        U64 => Scalar::Int(i64::try_from(u64::read(bytes)).ok()?),
-        F16 => Scalar::Float(half::f16::read(bytes).to_f64()),
-        BF16 => Scalar::Float(half::bf16::read(bytes).to_f64()),
-        F32 => Scalar::Float(f32::read(bytes).into()),
-        F64 => Scalar::Float(f64::read(bytes)),
-        F8E4M3 | F8E5M2 | C64 | C128 => return None,
-    })
-    .filter(|_| dtype.class() < Class::Complex)
+    match dtype {
+        Bool => Number::Bool(bool::read(bytes)),
+        U8 => Number::Int(u8::read(bytes).into()),
+        I8 => Number::Int(i8::read(bytes).into()),
+        I16 => Number::Int(i16::read(bytes).into()),
+        I32 => Number::Int(i32::read(bytes).into()),
+        I64 => Number::Int(i64::read(bytes).into()),
+        U16 => Number::Int(u16::read(bytes).into()),
+        U32 => Number::Int(u32::read(bytes).into()),
+        U64 => Number::Int(u64::read(bytes).into()),
+        F16 => Number::Float(half::f16::read(bytes).to_f64()),
+        BF16 => Number::Float(half::bf16::read(bytes).to_f64()),
+        F32 => Number::Float(f32::read(bytes).into()),
+        F64 => Number::Float(f64::read(bytes)),
+        F8E4M3 => Number::Float(rtx_core::F8E4M3::read(bytes).to_f64()),
+        F8E5M2 => Number::Float(rtx_core::F8E5M2::read(bytes).to_f64()),
+        C64 => {
+            let z = Complex::<f32>::read(bytes);
+            Number::Complex(z.re.into(), z.im.into())
+        }
+        C128 => {
+            let z = Complex::<f64>::read(bytes);
+            Number::Complex(z.re, z.im)
+        }
+    }
 }

@@ -318,7 +318,7 @@ impl<'r, 'g> Trace<'r, 'g> {
             return Ok(());
         }
         let types: SmallVec<[Type; 1]> = node.outs().map(|v| b.ty(v).clone()).collect();
-        if types.iter().all(|t| !t.dtype.is_float()) {
+        if types.iter().all(|t| !t.dtype.is_differentiable()) {
             return Ok(());
         }
         let mut saved = |v: ValueId, read: bool| -> Result<Saved> {
@@ -331,7 +331,7 @@ impl<'r, 'g> Trace<'r, 'g> {
         let inputs =
             node.inputs.iter().enumerate().map(|(i, &v)| saved(v, def.saves.input(i))).collect::<Result<_>>()?;
         let outputs = node.outs().enumerate().map(|(i, v)| saved(v, def.saves.output(i))).collect::<Result<_>>()?;
-        let floats: SmallVec<[bool; 4]> = types.iter().map(|t| t.dtype.is_float()).collect();
+        let floats: SmallVec<[bool; 4]> = types.iter().map(|t| t.dtype.is_differentiable()).collect();
         let rule = Rule::Op(Box::new(OpRule { op: node.op.clone(), inputs, outputs }));
         let record = Record::new(node.op.name(), node.location, types, Payload { edges, rule });
         for (i, v) in node.outs().enumerate().filter(|(i, _)| floats[*i]) {

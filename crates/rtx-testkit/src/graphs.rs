@@ -34,8 +34,17 @@ pub struct RandomGraph {
 
 /// Sizes that dims are drawn from: one, primes, a power of two, more than a vector.
 const SIZES: [usize; 9] = [1, 2, 3, 5, 7, 16, 17, 31, 1];
-const DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::I64, DType::Bool];
-const FLOATS: [DType; 2] = [DType::F32, DType::F64];
+/// Types that values are of, the usual ones more often.
+const DTYPES: [DType; 16] = {
+    use DType::*;
+    [F32, F32, F32, F64, F64, I64, I64, I64, Bool, Bool, BF16, BF16, F16, I32, U8, I16]
+};
+const FLOATS: [DType; 6] = [DType::F32, DType::F32, DType::F64, DType::F64, DType::BF16, DType::F16];
+/// Types that values pass through: what is stored and has no arithmetic, and integers that are rare.
+const STORED: [DType; 8] = {
+    use DType::*;
+    [F8E4M3, F8E5M2, C64, C128, I8, U16, U32, U64]
+};
 
 /// The graph of a seed.
 ///
@@ -85,6 +94,8 @@ const STEPS: &[Step] = &[
     |m| m.select(),
     |m| m.fma(),
     |m| m.cast(),
+    |m| m.complex(),
+    |m| m.complex(),
     |m| m.bitcast(),
     |m| m.reshape(),
     |m| m.permute(),
@@ -148,7 +159,7 @@ impl Maker<'_> {
     fn element(&mut self, dtype: DType) -> Value {
         match dtype {
             DType::Bool => Value::Bool(self.random.one_in(2)),
-            DType::I64 => Value::Int(self.random.int(-20, 20).into()),
+            d if d.is_int() => Value::Int(self.random.int(-20, 20).into()),
             _ if self.random.one_in(50) => Value::Float(*self.random.pick(&[0.0, -0.0, 1.0, f64::INFINITY, f64::NAN])),
             _ => Value::Float(self.random.float(-2.0, 2.0)),
         }
@@ -169,7 +180,7 @@ impl Maker<'_> {
         let number = match self.element(dtype) {
             Value::Bool(x) => x.into(),
             Value::Int(i) => (i as i64).into(),
-            Value::Float(x) => x.into(),
+            Value::Float(x) | Value::Complex(x, _) => x.into(),
         };
         if self.random.one_in(2) { self.b.param(dtype, number) } else { self.b.constant(dtype, number) }
     }
@@ -271,11 +282,23 @@ impl Maker<'_> {
         let v = self.any();
         let f = match self.b.dtype(v) {
             DType::Bool => Function::Not,
-            DType::I64 => *self.random.pick(&[Function::Neg, Function::Abs, Function::Sign, Function::Not]),
-            _ => *self.random.pick(&Function::ALL[..Function::ALL.len() - 1]),
+            d if d.is_int() => *self.random.pick(&[Function::Neg, Function::Abs, Function::Sign, Function::Not]),
+            _ => {
+                let of_complex = |f: &Function| matches!(f, Function::Not | Function::Real | Function::Imag);
+                let all: Vec<Function> = Function::ALL.iter().copied().filter(|f| !of_complex(f)).collect();
+                *self.random.pick(&all)
+            }
         };
-        // Sine and cosine are of no use far out.
-        let v = if matches!(f, Function::Sin | Function::Cos) { self.b.rem(v, 7.0)? } else { v };
+        let v = match f {
+            // Sine and cosine are of no use far out.
+            Function::Sin | Function::Cos => self.b.rem(v, 7.0)?,
+            // Away from zeros, beside which only the absolute error is small.
+            Function::Lgamma | Function::Digamma => {
+                let above = self.b.abs(v)?;
+                self.b.add(above, 2.5)?
+            }
+            _ => v,
+        };
         let y = self.b.unary(f, v)?;
         self.keep(y)
     }
@@ -286,7 +309,9 @@ impl Maker<'_> {
         let y = self.like(dtype, &shape)?;
         let f = match dtype {
             DType::Bool => *self.random.pick(&[Max, Min, And, Or, Xor]),
-            DType::I64 => *self.random.pick(&[Add, Sub, Mul, Div, Rem, Pow, Max, Min, And, Or, Xor, Shl, Shr]),
+            d if d.is_int() => {
+                *self.random.pick(&[Add, Sub, Mul, Div, Rem, Pow, Max, Min, And, Or, Xor, Shl, Shr])
+            }
             _ => *self.random.pick(&[Add, Add, Sub, Mul, Mul, Div, Rem, Pow, Atan2, Max, Min]),
         };
         let y = self.b.binary(f, x, y)?;
@@ -314,9 +339,22 @@ impl Maker<'_> {
         self.keep(y)
     }
     fn cast(&mut self) -> Result<()> {
-        let (v, to) = (self.any(), *self.random.pick(&DTYPES));
+        let (mut v, to) = (self.any(), *self.random.pick(&DTYPES));
+        if self.random.one_in(4) {
+            v = self.b.cast(v, *self.random.pick(&STORED))?;
+        }
         let y = self.b.cast(v, to)?;
         self.keep(y)
+    }
+    /// A complex number and its parts.
+    fn complex(&mut self) -> Result<()> {
+        let x = self.of(&[DType::F32, DType::F64])?;
+        let Type { dtype, shape } = self.b.ty(x).clone();
+        let y = self.like(dtype, &shape)?;
+        let z = self.b.complex(x, y)?;
+        let (re, im) = (self.b.real(z)?, self.b.imag(z)?);
+        self.keep(re)?;
+        self.keep(im)
     }
     fn bitcast(&mut self) -> Result<()> {
         let v = self.of(&[DType::F64, DType::I64])?;

@@ -14,6 +14,10 @@ macro_rules! poly {
     ($x:expr; $c:expr, $($rest:expr),+) => { fma(poly!($x; $($rest),+), $x, $c) };
 }
 
+mod special;
+
+pub use special::{digamma_f32, digamma_f64, erfc_f32, erfc_f64, lgamma_f32, lgamma_f64};
+
 trait Fma {
     fn fma(self, b: Self, c: Self) -> Self;
 }
@@ -318,11 +322,8 @@ pub fn erf_f32(x: f32) -> f32 {
 /// Error function. At most 1.5 ULP.
 #[inline(always)]
 pub fn erf_f64(x: f64) -> f64 {
-    let (a, z) = (x.abs(), x * x);
-    let small = poly!(z; 0.12837916709551256, -0.37612638903183521, 0.11283791670944147, -0.026866170643107704,
-        0.0052239776061003464, -0.00085483259288968985, 0.00012055293574743744, -1.4924712416289527e-05,
-        1.6447134515944864e-06, -1.6206345827807801e-07, 1.37111528205131e-08, -7.7798423165418923e-10);
-    let small = small.mul_add(x, x);
+    let a = x.abs();
+    let small = erf_small_f64(x);
     // 1 - e^(-t²) erfcx(t), the latter a polynomial of (t - 2) / (t + 2); erfc(6) is below half a place of 1.
     let t = if a > 6.0 { 6.0 } else { a };
     let v = (t - 2.0) / (t + 2.0);
@@ -333,6 +334,16 @@ pub fn erf_f64(x: f64) -> f64 {
     let (k, r) = exp_reduce_f64(-t * t);
     let large = 1.0 - (expm1_small_f64(r) + 1.0) * exp2i_f64(k) * erfcx;
     if a < 1.0 { small } else { large.copysign(x) }
+}
+
+/// [`erf_f64`] for `|x| <= 1`.
+#[inline(always)]
+fn erf_small_f64(x: f64) -> f64 {
+    let z = x * x;
+    let small = poly!(z; 0.12837916709551256, -0.37612638903183521, 0.11283791670944147, -0.026866170643107704,
+        0.0052239776061003464, -0.00085483259288968985, 0.00012055293574743744, -1.4924712416289527e-05,
+        1.6447134515944864e-06, -1.6206345827807801e-07, 1.37111528205131e-08, -7.7798423165418923e-10);
+    small.mul_add(x, x)
 }
 
 /// IEEE's special cases of `x^y`, given `|x|^y` right for finite `|x|`, `y` other than those below.

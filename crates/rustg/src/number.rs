@@ -1,4 +1,5 @@
 //! Element types as numbers: conversions and what integers do where machines differ.
+pub(crate) use rtx_core::Complex;
 
 /// IEEE half precision, as its bits.
 #[derive(Clone, Copy)]
@@ -8,6 +9,14 @@ pub(crate) struct Half(pub u16);
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct BFloat(pub u16);
+/// A sign, 4 bits of exponent, 3 of mantissa, as its bits: no infinity, one NaN of each sign.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct F8E4M3(pub u8);
+/// The upper half of an IEEE half, as its bits.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct F8E5M2(pub u8);
 /// A bool as its byte, 0 or 1.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -31,6 +40,11 @@ pub(crate) trait Number: Copy {
     fn to_f32_odd(self) -> f32;
     fn is_nonzero(self) -> bool;
     fn widen(self) -> Wide;
+    /// 0 of real numbers.
+    #[inline(always)]
+    fn imaginary(self) -> f64 {
+        0.0
+    }
 }
 
 /// A number of any type, without loss.
@@ -39,6 +53,7 @@ pub(crate) enum Wide {
     Int(i64),
     Unsigned(u64),
     Float(f64),
+    Complex(Complex<f64>),
 }
 
 macro_rules! conversions {
@@ -80,7 +95,32 @@ macro_rules! by_way_of {
 }
 by_way_of!(Half, f32, |x| half_to_f32(x.0), |y: V| Half(f32_to_half(y.to_f32_odd())));
 by_way_of!(BFloat, f32, |x| f32::from_bits((x.0 as u32) << 16), |y: V| BFloat(f32_to_bfloat(y.to_f32_odd())));
+by_way_of!(F8E4M3, f32, |x| e4m3_to_f32(x.0), |y: V| F8E4M3(f32_to_e4m3(y.to_f32_odd())));
+by_way_of!(F8E5M2, f32, |x| half_to_f32((x.0 as u16) << 8), |y: V| F8E5M2(f32_to_e5m2(y.to_f32_odd())));
 by_way_of!(Truth, u8, |x| x.0, |y: V| Truth(y.is_nonzero() as u8));
+
+/// A complex number made of a real one has no imaginary part; a real number made of a complex one is its real part.
+macro_rules! complex_number {
+    ($($T:ident $to:ident),*) => { $(
+        impl Number for Complex<$T> {
+            #[inline(always)]
+            fn from_number<U: Number>(x: U) -> Self { Complex { re: x.$to(), im: x.imaginary() as $T } }
+            complex_number!(@ to_i64 i64, to_i32 i32, to_u64 u64, to_u32 u32, to_i16 i16, to_u16 u16, to_i8 i8,
+                to_u8 u8, to_f32 f32, to_f64 f64, to_f32_odd f32);
+            #[inline(always)]
+            fn is_nonzero(self) -> bool { (self.re != 0.0) | (self.im != 0.0) }
+            #[inline(always)]
+            fn widen(self) -> Wide { Wide::Complex(Complex { re: self.re as f64, im: self.im as f64 }) }
+            #[inline(always)]
+            fn imaginary(self) -> f64 { self.im as f64 }
+        }
+    )* };
+    (@ $($to:ident $V:ident),*) => { $(
+        #[inline(always)]
+        fn $to(self) -> $V { Number::$to(self.re) }
+    )* };
+}
+complex_number!(f32 to_f32, f64 to_f64);
 
 /// An f64 rounded to f32 so that a lost part leaves the last bit set.
 #[inline(always)]
@@ -123,6 +163,39 @@ fn f32_to_half(x: f32) -> u16 {
     let magnitude = if bits < 113 << 23 { small } else { normal };
     let magnitude = if bits >= 143 << 23 { 0x7c00 } else { magnitude };
     sign | if bits > 0x7f80_0000 { 0x7e00 } else { magnitude as u16 }
+}
+
+/// Exact.
+#[inline(always)]
+fn e4m3_to_f32(x: u8) -> f32 {
+    let magnitude = ((x & 0x7f) as u32) << 20;
+    // 2^120 moves the exponent's bias, subnormals included.
+    let finite = f32::from_bits(magnitude) * f32::from_bits((127 + 120) << 23);
+    let bits = if x & 0x7f == 0x7f { 0x7fc0_0000 } else { finite.to_bits() };
+    f32::from_bits(bits | ((x & 0x80) as u32) << 24)
+}
+/// Half to even; what rounds beyond 448 is NaN.
+#[inline(always)]
+fn f32_to_e4m3(x: f32) -> u8 {
+    let sign = ((x.to_bits() >> 24) & 0x80) as u8;
+    let bits = x.to_bits() & 0x7fff_ffff;
+    // Subnormals: adding 2^14 aligns their last place, 2^-9, with an f32's.
+    let small = (f32::from_bits(bits) + 16384.0).to_bits().wrapping_sub(16384f32.to_bits());
+    let normal = bits.wrapping_sub(120 << 23).wrapping_add(0x7_ffff + ((bits >> 20) & 1)) >> 20;
+    let magnitude = if bits < 121 << 23 { small } else { normal };
+    sign | if bits >= 480f32.to_bits() { 0x7f } else { magnitude as u8 }
+}
+/// Half to even; NaN stays NaN, and what rounds beyond 57344 is infinite.
+#[inline(always)]
+fn f32_to_e5m2(x: f32) -> u8 {
+    let sign = ((x.to_bits() >> 24) & 0x80) as u8;
+    let bits = x.to_bits() & 0x7fff_ffff;
+    // Subnormals: adding 2^7 aligns their last place, 2^-16, with an f32's.
+    let small = (f32::from_bits(bits) + 128.0).to_bits().wrapping_sub(128f32.to_bits());
+    let normal = bits.wrapping_sub(112 << 23).wrapping_add(0xf_ffff + ((bits >> 21) & 1)) >> 21;
+    let magnitude = if bits < 113 << 23 { small } else { normal };
+    let magnitude = if bits >= 143 << 23 { 0x7c } else { magnitude as u8 };
+    sign | if bits > 0x7f80_0000 { 0x7f } else { magnitude }
 }
 
 /// What integers do where machines differ or Rust panics.
@@ -207,6 +280,30 @@ mod tests {
         assert_eq!(f32_to_half(2f32.powi(-24)), 1);
         assert!(half_to_f32(f32_to_half(f32::NAN)).is_nan());
         assert_eq!(half_to_f32(0xfc00), f32::NEG_INFINITY);
+    }
+
+    #[test]
+    fn eighth_bytes_round_once() {
+        for b in 0..=u8::MAX {
+            let (x, y) = (e4m3_to_f32(b), half_to_f32((b as u16) << 8));
+            assert!(x.is_nan() || f32_to_e4m3(x) == b, "{x}");
+            assert!(y.is_nan() || f32_to_e5m2(y) == b, "{y}");
+        }
+        let e4m3 = |x: f64| <F8E4M3 as Number>::from_number(x).0;
+        // The largest number; halfway to what there is not, and beyond.
+        assert_eq!((e4m3(448.0), e4m3(464.0), e4m3(464.1), e4m3(-1e30), e4m3(f64::INFINITY)), (0x7e, 0x7e, 0x7f, 0xff, 0x7f));
+        assert_eq!((e4m3(2f64.powi(-10)), e4m3(2f64.powi(-10) * 1.01), e4m3(1.0625 + 2f64.powi(-40))), (0, 1, 0x39));
+        let e5m2 = |x: f64| <F8E5M2 as Number>::from_number(x).0;
+        assert_eq!((e5m2(57344.0), e5m2(61439.0), e5m2(61440.0), e5m2(-1e30)), (0x7b, 0x7b, 0x7c, 0xfc));
+        assert!(e4m3_to_f32(0x7f).is_nan() && half_to_f32((e5m2(f64::NAN) as u16) << 8).is_nan());
+    }
+
+    #[test]
+    fn complex_numbers_convert_by_their_real_part() {
+        let z = Complex { re: 2.5f64, im: -1.0 };
+        assert_eq!(<Complex<f32> as Number>::from_number(z), Complex { re: 2.5, im: -1.0 });
+        assert_eq!((<i32 as Number>::from_number(z), <Complex<f64> as Number>::from_number(3u8).re), (2, 3.0));
+        assert_eq!(Truth::from_number(Complex { re: 0f32, im: 1.0 }).0, 1);
     }
 
     #[test]

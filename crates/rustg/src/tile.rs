@@ -4,7 +4,7 @@
 //! their results belong to later phases. Which axes form the tile, how large it is, and which registers hold what
 //! depend on sizes and strides, which are launch arguments: that is settled when sizes are first met (`vm`), and
 //! changes speed, never bits.
-use crate::{AxisSet, Id, Nest, Store, text};
+use crate::{AxisSet, Id, Nest, Store, halves, text};
 use rtx_core::DType;
 use std::fmt::Write;
 
@@ -26,6 +26,7 @@ pub struct TileProg {
 /// What makes the nest ill formed, or what the tile VM has no kernel for.
 pub fn schedule(nest: &Nest) -> Result<TileProg, String> {
     nest.verify()?;
+    let nest = &halves::widen(nest);
     let live = find_live(nest);
     let stages = find_stages(nest);
     let walks = walking(nest);

@@ -61,7 +61,9 @@ impl Nest {
             Instr::Const { dtype, .. } | Instr::Cast(dtype, _) | Instr::Bitcast(dtype, _) => *dtype,
             Instr::Load(view) => self.buffers[view.buffer.index()].dtype,
             Instr::Iota(_) | Instr::Sized(_) | Instr::ArgReduce(..) => DType::I64,
-            Instr::Unary(_, a) | Instr::Binary(_, a, _) | Instr::Fma(a, _, _) => self.dtype(*a),
+            Instr::Unary(f, a) => f.result(self.dtype(*a)),
+            Instr::Binary(f, a, _) => f.result(self.dtype(*a)),
+            Instr::Fma(a, _, _) => self.dtype(*a),
             Instr::Select(_, a, _) | Instr::Reduce(_, a) => self.dtype(*a),
             Instr::Compare(..) => DType::Bool,
             Instr::Random { .. } => DType::U32,
@@ -75,7 +77,9 @@ impl Nest {
                 Instr::Const { dtype, .. } | Instr::Cast(dtype, _) | Instr::Bitcast(dtype, _) => *dtype,
                 Instr::Load(view) => self.buffers[view.buffer.index()].dtype,
                 Instr::Iota(_) | Instr::Sized(_) | Instr::ArgReduce(..) => DType::I64,
-                Instr::Unary(_, a) | Instr::Binary(_, a, _) | Instr::Fma(a, _, _) => types[a.index()],
+                Instr::Unary(f, a) => f.result(types[a.index()]),
+                Instr::Binary(f, a, _) => f.result(types[a.index()]),
+                Instr::Fma(a, _, _) => types[a.index()],
                 Instr::Select(_, a, _) | Instr::Reduce(_, a) => types[a.index()],
                 Instr::Compare(..) => DType::Bool,
                 Instr::Random { .. } => DType::U32,
@@ -179,8 +183,8 @@ impl Nest {
             Instr::Iota(axis) if axis.index() >= self.axes.len() => Err(format!("no axis a{}", axis.0)),
             Instr::Iota(_) => Ok(DType::I64),
             Instr::Sized(size) => self.verify_size(*size).map(|()| DType::I64),
-            &Instr::Unary(f, a) => of(a).and_then(|t| want(function_takes(f, t), t)),
-            &Instr::Binary(f, a, b) => same(a, b).and_then(|t| want(arith_takes(f, t), t)),
+            &Instr::Unary(f, a) => of(a).and_then(|t| want(function_takes(f, t), f.result(t))),
+            &Instr::Binary(f, a, b) => same(a, b).and_then(|t| want(arith_takes(f, t), f.result(t))),
             &Instr::Compare(_, a, b) => {
                 same(a, b).and_then(|t| want(t.class() != Class::Complex, t)).map(|_| DType::Bool)
             }
@@ -193,8 +197,7 @@ impl Nest {
                 t => Err(format!("condition %{} is {t}", c.0)),
             },
             &Instr::Cast(to, a) => {
-                of(a).and_then(|t| want((t.class() == Class::Complex) == (to.class() == Class::Complex), t))?;
-                Ok(to)
+                of(a).map(|_| to)
             }
             &Instr::Bitcast(to, a) => of(a).and_then(|t| want(t.size() == to.size(), t)).map(|_| to),
             &Instr::Reduce(fold, a) => {
@@ -254,6 +257,7 @@ fn function_takes(f: Function, t: DType) -> bool {
     match f {
         Function::Neg | Function::Abs | Function::Sign => t.is_float() || t.is_int(),
         Function::Not => t == DType::Bool || t.is_int(),
+        Function::Real | Function::Imag => t.class() == Class::Complex,
         _ => t.is_float(),
     }
 }
@@ -265,6 +269,7 @@ fn arith_takes(f: Arith, t: DType) -> bool {
         Arith::Max | Arith::Min => t.class() != Class::Complex,
         Arith::And | Arith::Or | Arith::Xor => t == DType::Bool || t.is_int(),
         Arith::Shl | Arith::Shr => t.is_int(),
+        Arith::Complex => matches!(t, DType::F32 | DType::F64),
     }
 }
 /// Is a reduction defined for a type?

@@ -78,6 +78,10 @@ fn sweeps(step: u32) {
     sweep("cos", step, TRIG, 1.7, over!(math::cos_f32, f32), f64::cos);
     sweep("tanh", step, INF, 2.5, over!(math::tanh_f32, f32), f64::tanh);
     sweep("erf", step, INF, 1.5, over!(math::erf_f32, f32), erf);
+    sweep("erfc", step, INF, 1.0, over!(math::erfc_f32, f32), math::erfc_f64);
+    // Single precision is the rounded double: what is left is one rounding.
+    sweep("lgamma", step, INF, 0.51, over!(math::lgamma_f32, f32), math::lgamma_f64);
+    sweep("digamma", step, INF, 0.51, over!(math::digamma_f32, f32), math::digamma_f64);
 }
 
 /// Good enough to judge f32: the f64 definition, itself judged against values from elsewhere below.
@@ -169,6 +173,48 @@ fn erf_f64_known_values() {
 }
 include!("erf_values.in");
 
+/// Values computed with 80 digits elsewhere. Below zero the reflection adds numbers that may be much larger than their
+/// sum.
+#[test]
+fn gamma_and_erfc_known_values() {
+    let mut worst = [0f64; 5];
+    for (x, want) in ERFC {
+        worst[0] = worst[0].max(ulps_f64(math::erfc_f64(x), want));
+    }
+    let off = |got: f64, want: f64, scale: f64| {
+        if got == want { 0.0 } else { (got - want).abs() / (f64::EPSILON * scale.max(want.abs())) }
+    };
+    for (x, want) in LGAMMA {
+        let e = ulps_f64(math::lgamma_f64(x), want);
+        let scale = if x < 0.0 { math::lgamma_f64(1.0 - x).max(1.0) } else { 0.0 };
+        worst[1 + (x < 0.0) as usize] =
+            worst[1 + (x < 0.0) as usize].max(if x < 0.0 { off(math::lgamma_f64(x), want, scale) } else { e });
+    }
+    for (x, want) in DIGAMMA {
+        let scale = if x < 0.0 { math::digamma_f64(1.0 - x).max(1.0) } else { 1.0 };
+        let at = 3 + (x < 0.0) as usize;
+        worst[at] = worst[at].max(off(math::digamma_f64(x), want, scale));
+    }
+    println!("erfc, lgamma above and below 0, digamma above and below 0: {worst:.2?} ULP");
+    assert!(worst[0] <= 4.0 && worst[1] <= 5.0 && worst[2] <= 5.0 && worst[3] <= 8.0 && worst[4] <= 8.0, "{worst:?}");
+}
+include!("special_values.in");
+
+#[test]
+fn gamma_and_erfc_special_values() {
+    let inf = f64::INFINITY;
+    assert_eq!((math::erfc_f64(inf), math::erfc_f64(-inf), math::erfc_f64(0.0)), (0.0, 2.0, 1.0));
+    for x in [0.0, -0.0, -1.0, -2.0, -1e9, -1e300, inf, -inf] {
+        assert_eq!((math::lgamma_f64(x), math::lgamma_f32(x as f32)), (inf, f32::INFINITY), "{x}");
+    }
+    assert_eq!((math::lgamma_f64(1.0), math::lgamma_f64(2.0)), (0.0, 0.0));
+    assert_eq!((math::digamma_f64(0.0), math::digamma_f64(-0.0), math::digamma_f64(inf)), (-inf, inf, inf));
+    for f in [math::erfc_f64, math::lgamma_f64, math::digamma_f64] {
+        assert!(f(f64::NAN).is_nan());
+    }
+    assert!(math::digamma_f64(-1.0).is_nan() && math::digamma_f64(-7.0).is_nan());
+}
+
 #[test]
 fn special_values() {
     let inf = f32::INFINITY;
@@ -238,7 +284,7 @@ fn same_bits_on_every_instruction_set() {
     let wide = spread(20_000, -160.0, 140.0, 5);
     let narrow: Vec<f32> = wide.iter().chain(&spread(20_000, -8.0, 8.0, 6)).map(|&x| x as f32).collect();
     check!(f32, u32, &narrow; math::exp_f32, math::expm1_f32, math::log_f32, math::log1p_f32, math::sin_f32, math::cos_f32,
-        math::tanh_f32, math::erf_f32, math::sign_f32);
+        math::tanh_f32, math::erf_f32, math::sign_f32, math::erfc_f32, math::lgamma_f32, math::digamma_f32);
     check!(f64, u64, &wide; math::exp_f64, math::expm1_f64, math::log_f64, math::log1p_f64, math::sin_f64, math::cos_f64,
-        math::tanh_f64, math::erf_f64, math::sign_f64);
+        math::tanh_f64, math::erf_f64, math::sign_f64, math::erfc_f64, math::lgamma_f64, math::digamma_f64);
 }

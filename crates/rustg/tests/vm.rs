@@ -27,6 +27,8 @@ fn canonical(t: DType, x: u64) -> u64 {
     match t {
         DType::F32 if f32::from_bits(x as u32).is_nan() => 0x7fc0_0000,
         DType::F64 if f64::from_bits(x).is_nan() => 0x7ff8 << 48,
+        DType::F16 if x & 0x7fff > 0x7c00 => 0x7e00,
+        DType::BF16 if x & 0x7fff > 0x7f80 => 0x7fc0,
         _ => x,
     }
 }
@@ -155,6 +157,14 @@ fn element(t: DType, odd: bool, r: &mut Random) -> u64 {
             (if odd && r.chance(1) { r.of(&special) } else { x as f32 }).to_bits() as u64
         }
         DType::F64 => x.to_bits(),
+        DType::F16 | DType::BF16 => {
+            let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1e-7, 6e4];
+            let x = if odd && r.chance(1) { r.of(&special) } else { x as f32 };
+            (if t == DType::F16 { half::f16::from_f32(x).to_bits() } else { half::bf16::from_f32(x).to_bits() }) as u64
+        }
+        DType::I8 => r.next() & 0xff,
+        DType::I16 | DType::U16 => r.next() & 0xffff,
+        DType::U64 => r.next() >> r.below(64),
         DType::I32 => (if r.chance(20) { r.next() as i32 } else { x as i32 }) as u32 as u64,
         DType::U32 => (if r.chance(20) { r.next() as u32 } else { x.abs() as u32 }) as u64,
         _ => (if r.chance(10) { r.next() as i64 } else { x as i64 }) as u64,
@@ -172,7 +182,10 @@ struct Maker {
     r: Random,
     extents: Vec<i64>,
 }
-const TYPES: [DType; 7] = [DType::F32, DType::F64, DType::I64, DType::U32, DType::I32, DType::Bool, DType::U8];
+const TYPES: [DType; 13] = {
+    use DType::*;
+    [F32, F64, I64, U32, I32, Bool, U8, BF16, F16, I8, I16, U16, U64]
+};
 
 impl Maker {
     fn size(&mut self, n: i64) -> Size {
@@ -260,6 +273,7 @@ impl Maker {
                     .copied()
                     .filter(|f| match f {
                         Function::Not => !float,
+                        Function::Real | Function::Imag => false,
                         Function::Neg | Function::Abs | Function::Sign => t != DType::Bool,
                         _ => float,
                     })
@@ -605,7 +619,9 @@ fn what_has_no_kernel_is_refused() {
     let stored =
         |t: &str| nest(t).replace("%0 = load", "buffer X written\n%0 = load").replace('X', t) + "store b1 +0 = %1\n";
     let refused = |t| schedule(&Nest::parse(&stored(t)).unwrap()).err();
-    assert_eq!(refused("f16").as_deref(), Some("%1: no kernel for f16"));
+    assert_eq!(refused("f8e4m3").as_deref(), Some("%1: no kernel for f8e4m3"));
+    assert_eq!(refused("c64").as_deref(), Some("%1: does not take c64"));
+    assert_eq!(refused("f16"), None);
     assert_eq!(refused("f32"), None);
     let tile = schedule(&Nest::parse(SOFTMAX).unwrap()).unwrap().print();
     assert_eq!(TileProg::parse(&tile.replace("phase 2", "phase 1")).err().as_deref(), Some("%5 cannot be in phase 1"));

@@ -8,6 +8,8 @@ pub enum Value {
     Bool(bool),
     Int(i128),
     Float(f64),
+    /// Real and imaginary part.
+    Complex(f64, f64),
 }
 /// Equal bit by bit, except that all NaN are one (contract N6).
 impl PartialEq for Value {
@@ -15,19 +17,23 @@ impl PartialEq for Value {
         match (self, other) {
             (Value::Bool(a), Value::Bool(b)) => a == b,
             (Value::Int(a), Value::Int(b)) => a == b,
-            (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()),
+            (Value::Float(a), Value::Float(b)) => same(*a, *b),
+            (Value::Complex(a, b), Value::Complex(c, d)) => same(*a, *c) && same(*b, *d),
             _ => false,
         }
     }
 }
+fn same(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+}
 
 impl Value {
-    /// As a float.
+    /// As a float; of a complex number the real part.
     pub fn float(self) -> f64 {
         match self {
             Value::Bool(b) => f64::from(u8::from(b)),
             Value::Int(i) => i as f64,
-            Value::Float(x) => x,
+            Value::Float(x) | Value::Complex(x, _) => x,
         }
     }
     /// As an integer, toward zero; NaN is 0.
@@ -35,7 +41,7 @@ impl Value {
         match self {
             Value::Bool(b) => b.into(),
             Value::Int(i) => i,
-            Value::Float(x) => x as i128,
+            Value::Float(x) | Value::Complex(x, _) => x as i128,
         }
     }
     /// Is it other than zero?
@@ -44,12 +50,22 @@ impl Value {
             Value::Bool(b) => b,
             Value::Int(i) => i != 0,
             Value::Float(x) => x != 0.0,
+            Value::Complex(re, im) => re != 0.0 || im != 0.0,
         }
     }
-    /// From the bits of an element; `None` for complex numbers and f8.
-    pub fn from_bits(dtype: DType, bits: u64) -> Option<Value> {
+    /// The imaginary part.
+    pub fn imaginary(self) -> f64 {
+        if let Value::Complex(_, im) = self { im } else { 0.0 }
+    }
+    /// From the bits of an element; of 16 bytes the lower 8, the rest being 0.
+    pub fn from_bits(dtype: DType, bits: u64) -> Value {
+        Value::from_word(dtype, bits.into())
+    }
+    /// From the bits of an element.
+    pub fn from_word(dtype: DType, word: u128) -> Value {
         use DType::*;
-        Some(match dtype {
+        let bits = word as u64;
+        match dtype {
             Bool => Value::Bool(bits != 0),
             U8 => Value::Int((bits as u8).into()),
             I8 => Value::Int((bits as i8).into()),
@@ -63,21 +79,29 @@ impl Value {
             BF16 => Value::Float(half::bf16::from_bits(bits as u16).to_f64()),
             F32 => Value::Float(f32::from_bits(bits as u32).into()),
             F64 => Value::Float(f64::from_bits(bits)),
-            F8E4M3 | F8E5M2 | C64 | C128 => return None,
-        })
+            F8E4M3 => Value::Float(rtx_core::F8E4M3::from_bits(bits as u8).to_f64()),
+            F8E5M2 => Value::Float(rtx_core::F8E5M2::from_bits(bits as u8).to_f64()),
+            C64 => Value::Complex(f32::from_bits(bits as u32).into(), f32::from_bits((bits >> 32) as u32).into()),
+            C128 => Value::Complex(f64::from_bits(bits), f64::from_bits((word >> 64) as u64)),
+        }
     }
-    /// The bits of an element; `None` for complex numbers and f8.
-    pub fn to_bits(self, dtype: DType) -> Option<u64> {
+    /// The bits of an element, zero-extended.
+    pub fn to_word(self, dtype: DType) -> u128 {
         use DType::*;
-        Some(match (cast(self, dtype), dtype) {
+        let single = |x: f64| u128::from((x as f32).to_bits());
+        let double = |x: f64| u128::from(x.to_bits());
+        match (cast(self, dtype), dtype) {
             (Value::Bool(b), _) => b.into(),
-            (Value::Int(i), _) => i as u64 & (u64::MAX >> (64 - 8 * dtype.size())),
+            (Value::Int(i), _) => i as u128 & (u128::MAX >> (128 - 8 * dtype.size())),
             (Value::Float(x), F16) => half::f16::from_f64(x).to_bits().into(),
             (Value::Float(x), BF16) => half::bf16::from_f64(x).to_bits().into(),
-            (Value::Float(x), F32) => (x as f32).to_bits().into(),
-            (Value::Float(x), F64) => x.to_bits(),
-            (Value::Float(_), _) => return None,
-        })
+            (Value::Float(x), F8E4M3) => rtx_core::F8E4M3::from_f64(x).to_bits().into(),
+            (Value::Float(x), F8E5M2) => rtx_core::F8E5M2::from_f64(x).to_bits().into(),
+            (Value::Float(x), F64) => double(x),
+            (Value::Float(x), _) => single(x),
+            (Value::Complex(re, im), C64) => single(re) | single(im) << 32,
+            (Value::Complex(re, im), _) => double(re) | double(im) << 64,
+        }
     }
 }
 
@@ -101,6 +125,8 @@ fn round(x: f64, d: DType) -> f64 {
         DType::F64 => x,
         DType::F16 => half::f16::from_f32(x as f32).to_f64(),
         DType::BF16 => half::bf16::from_f32(x as f32).to_f64(),
+        DType::F8E4M3 => rtx_core::F8E4M3::from_f64(x).to_f64(),
+        DType::F8E5M2 => rtx_core::F8E5M2::from_f64(x).to_f64(),
         _ => (x as f32).into(),
     }
 }
@@ -109,24 +135,30 @@ fn round(x: f64, d: DType) -> f64 {
 pub(super) fn cast(v: Value, d: DType) -> Value {
     match (d.class(), v) {
         (Class::Bool, v) => Value::Bool(v.bool()),
-        (Class::Int, Value::Float(x)) => {
+        (Class::Complex, v) => Value::Complex(cast_float(v, d.real()), round(v.imaginary(), d.real())),
+        (Class::Int, Value::Float(x) | Value::Complex(x, _)) => {
             let (low, high) = range(d);
             Value::Int((x as i128).clamp(low, high))
         }
         (Class::Int, v) => Value::Int(wrap(v.int(), d)),
-        (_, Value::Int(i)) if d == DType::F32 => Value::Float((i as f32).into()),
-        (_, v) => Value::Float(match d {
-            DType::F16 => half::f16::from_f64(v.float()).to_f64(),
-            DType::BF16 => half::bf16::from_f64(v.float()).to_f64(),
-            d => round(v.float(), d),
-        }),
+        (Class::Float, v) => Value::Float(cast_float(v, d)),
+    }
+}
+fn cast_float(v: Value, d: DType) -> f64 {
+    match (d, v) {
+        (DType::F32, Value::Int(i)) => (i as f32).into(),
+        (DType::F16, v) => half::f16::from_f64(v.float()).to_f64(),
+        (DType::BF16, v) => half::bf16::from_f64(v.float()).to_f64(),
+        (d, v) => round(v.float(), d),
     }
 }
 
 pub(super) fn function(f: Function, v: Value, d: DType) -> Value {
-    match v {
-        Value::Float(x) => Value::Float(round(float_function(f, x), d)),
-        v => int_function(f, v, d),
+    match (f, v) {
+        (Function::Real, v) => Value::Float(v.float()),
+        (Function::Imag, v) => Value::Float(v.imaginary()),
+        (_, Value::Float(x)) => Value::Float(round(float_function(f, x), d)),
+        (_, v) => int_function(f, v, d),
     }
 }
 fn float_function(f: Function, x: f64) -> f64 {
@@ -156,7 +188,10 @@ fn float_function(f: Function, x: f64) -> f64 {
         Function::Cos => x.cos(),
         Function::Tanh => x.tanh(),
         Function::Erf => erf(x),
-        Function::Not => f64::NAN,
+        Function::Erfc => erfc(x),
+        Function::Lgamma => lgamma(x),
+        Function::Digamma => digamma(x),
+        Function::Real | Function::Imag | Function::Not => f64::NAN,
     }
 }
 fn int_function(f: Function, v: Value, d: DType) -> Value {
@@ -204,8 +239,85 @@ fn exp_minus_square(a: f64) -> f64 {
     (-square).exp() * (1.0 - a.mul_add(a, -square))
 }
 
+/// Beyond 1 the continued fraction of its tail; there is no cancellation before.
+fn erfc(x: f64) -> f64 {
+    if x < 1.0 || x.is_nan() {
+        return 1.0 - erf(x);
+    }
+    let tail = (1..=500).rev().fold(x, |t, n| x + f64::from(n) / 2.0 / t);
+    if x > 30.0 { 0.0 } else { exp_minus_square(x) / tail * std::f64::consts::FRAC_2_SQRT_PI / 2.0 }
+}
+
+/// `log |Γ(x)|` by Lanczos's approximation (g = 7, n = 9; P. Godfrey's coefficients), below 1/2 by reflection.
+fn lgamma(x: f64) -> f64 {
+    const C: [f64; 9] = [
+        0.999_999_999_999_809_9,
+        676.520_368_121_885_1,
+        -1_259.139_216_722_402_8,
+        771.323_428_777_653_1,
+        -176.615_029_162_140_6,
+        12.507_343_278_686_905,
+        -0.138_571_095_265_720_12,
+        9.984_369_578_019_572e-6,
+        1.505_632_735_149_311_6e-7,
+    ];
+    if x.is_nan() {
+        return x;
+    }
+    if x.is_infinite() || (x <= 0.0 && x == x.floor()) {
+        return f64::INFINITY;
+    }
+    if x < 0.5 {
+        let r = x - x.round();
+        return (std::f64::consts::PI / (std::f64::consts::PI * r).sin().abs()).ln() - lgamma(1.0 - x);
+    }
+    // Around both zeros their own series: Σ (-e)^k (ζ(k) - 1) / k + e (1 - γ), from 2; a logarithm less from 1.
+    if x < 2.5 {
+        let e = if x < 1.5 { x - 1.0 } else { x - 2.0 };
+        let series: f64 = (2..60).rev().map(|k| (-e).powi(k) * zeta_less_1(k) / f64::from(k)).sum();
+        return series + e * (1.0 - EULER_GAMMA) - if x < 1.5 { e.ln_1p() } else { 0.0 };
+    }
+    let y = x - 1.0;
+    let t = y + 7.5;
+    let sum = (1..9).fold(C[0], |s, i| s + C[i] / (y + i as f64));
+    0.5 * (2.0 * std::f64::consts::PI).ln() + (y + 0.5) * t.ln() - t + sum.ln()
+}
+
+const EULER_GAMMA: f64 = 0.577_215_664_901_532_9;
+/// `ζ(k) - 1`: its terms to 20, the rest by the formula of Euler and Maclaurin.
+fn zeta_less_1(k: i32) -> f64 {
+    let (n, s) = (20f64, f64::from(k));
+    let rest = n.powi(1 - k) / (s - 1.0) - n.powi(-k) / 2.0 + s * n.powi(-k - 1) / 12.0
+        - s * (s + 1.0) * (s + 2.0) * n.powi(-k - 3) / 720.0
+        + s * (s + 1.0) * (s + 2.0) * (s + 3.0) * (s + 4.0) * n.powi(-k - 5) / 30_240.0;
+    (2..=20).rev().map(|m| f64::from(m).powi(-k)).sum::<f64>() + rest
+}
+
+/// By the series for large arguments (Abramowitz and Stegun 6.3.18), reached by recurrence; below 0 by reflection.
+fn digamma(x: f64) -> f64 {
+    if x == 0.0 {
+        return f64::NEG_INFINITY.copysign(-x);
+    }
+    if x < 0.0 {
+        if x == x.floor() {
+            return f64::NAN;
+        }
+        let r = std::f64::consts::PI * (x - x.round());
+        return digamma(1.0 - x) - std::f64::consts::PI / r.tan();
+    }
+    let (mut y, mut sum) = (x, 0.0);
+    while y < 30.0 {
+        sum += 1.0 / y;
+        y += 1.0;
+    }
+    let z = 1.0 / (y * y);
+    let series = z * (1.0 / 12.0 - z * (1.0 / 120.0 - z * (1.0 / 252.0 - z * (1.0 / 240.0 - z / 132.0))));
+    y.ln() - 0.5 / y - series - sum
+}
+
 pub(super) fn arith(f: Arith, a: Value, b: Value, d: DType) -> Value {
     match (a, b) {
+        (Value::Float(re), Value::Float(im)) if f == Arith::Complex => Value::Complex(re, im),
         (Value::Float(a), Value::Float(b)) => Value::Float(round(float_arith(f, a, b, d), d)),
         (a, b) => cast(Value::Int(int_arith(f, a.int(), b.int(), d)), d),
     }
@@ -236,7 +348,7 @@ fn float_arith(f: Arith, a: f64, b: f64, d: DType) -> f64 {
                 b
             }
         }
-        Arith::And | Arith::Or | Arith::Xor | Arith::Shl | Arith::Shr => f64::NAN,
+        Arith::And | Arith::Or | Arith::Xor | Arith::Shl | Arith::Shr | Arith::Complex => f64::NAN,
     }
 }
 fn int_arith(f: Arith, a: i128, b: i128, d: DType) -> i128 {
@@ -260,7 +372,7 @@ fn int_arith(f: Arith, a: i128, b: i128, d: DType) -> i128 {
             }
         }
         Arith::Pow => int_pow(a, b, d),
-        Arith::Atan2 => 0,
+        Arith::Atan2 | Arith::Complex => 0,
         Arith::Max => a.max(b),
         Arith::Min => a.min(b),
         Arith::And => a & b,
@@ -361,6 +473,8 @@ pub(super) fn fold(f: Fold, sum: Value, v: Value) -> Value {
     };
     match (sum, v) {
         (Value::Float(s), v) => Value::Float(float_arith(op, s, v.float(), DType::F64)),
+        // Nothing is folded into a complex number.
+        (Value::Complex(..), _) => sum,
         (Value::Bool(s), v) => Value::Bool(if f == Fold::Max { s | v.bool() } else { s & v.bool() }),
         (Value::Int(s), v) if f == Fold::Prod => Value::Int(s.wrapping_mul(v.int())),
         (Value::Int(s), v) => Value::Int(int_arith(op, s, v.int(), DType::I64)),
@@ -450,5 +564,32 @@ mod tests {
             assert_eq!(erf(-x), -erf(x));
         }
         assert_eq!((erf(9.0), erf(f64::INFINITY)), (1.0, 1.0));
+    }
+
+    /// Values from Abramowitz and Stegun, tables 6.1, 6.3 and 7.2, and mpmath.
+    #[test]
+    fn the_gamma_family_is_right() {
+        let near = |got: f64, want: f64| assert!((got - want).abs() <= 1e-14 * want.abs().max(1.0), "{got} for {want}");
+        near(lgamma(0.5), 0.572_364_942_924_700_1);
+        near(lgamma(10.0), 12.801_827_480_081_469);
+        near(lgamma(-0.5), 1.265_512_123_484_645_4);
+        near(lgamma(1.5), -0.120_782_237_635_245_22);
+        near(digamma(1.0), -0.577_215_664_901_532_9);
+        near(digamma(0.5), -1.963_510_026_021_423_5);
+        near(digamma(-1.5), 0.703_156_640_645_243_2);
+        near(erfc(0.5), 0.479_500_122_186_953_46);
+        assert!((erfc(3.0) / 2.209_049_699_858_544e-5 - 1.0).abs() < 1e-14);
+        assert_eq!((erfc(f64::INFINITY), erfc(f64::NEG_INFINITY), lgamma(-3.0)), (0.0, 2.0, f64::INFINITY));
+    }
+
+    #[test]
+    fn eighths_and_complex_numbers_have_words() {
+        let z = Value::Complex(1.0, -2.0);
+        for d in [DType::C64, DType::C128] {
+            assert_eq!(Value::from_word(d, z.to_word(d)), z);
+        }
+        assert_eq!(cast(Float(0.3), DType::F8E4M3), Float(0.3125));
+        assert_eq!((cast(z, DType::F64), cast(Int(3), DType::C64)), (Float(1.0), Value::Complex(3.0, 0.0)));
+        assert_eq!(cast(Value::Complex(0.0, 1.0), DType::Bool), Bool(true));
     }
 }

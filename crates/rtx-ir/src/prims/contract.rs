@@ -11,6 +11,7 @@ type Pairs = SmallVec<[(usize, usize); 2]>;
 fn infer_dot(op: &Op, inputs: &[&Type]) -> Result<Types> {
     rules::check_arity(op, inputs, 2)?;
     let (l, r) = (inputs[0], inputs[1]);
+    rules::check_arithmetic(op.name(), l)?;
     let Some(Prim::Dot { batch, contract }) = op.prim() else {
         return Err(rules::refuse(op.name(), Kind::Internal, "not a contraction"));
     };

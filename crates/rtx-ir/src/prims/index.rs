@@ -24,6 +24,9 @@ fn infer_gather(op: &Op, inputs: &[&Type]) -> Result<Types> {
 fn infer_scatter(op: &Op, inputs: &[&Type]) -> Result<Types> {
     rules::check_arity(op, inputs, 3)?;
     let (x, i, u) = (inputs[0], inputs[1], inputs[2]);
+    if !matches!(op.prim(), Some(Prim::Scatter { op: ScatterOp::Set, .. })) {
+        rules::check_arithmetic(op.name(), x)?;
+    }
     match op.prim() {
         Some(&Prim::Scatter { axis, .. })
             if axis < x.rank()

@@ -15,6 +15,8 @@ mod sort;
 mod source;
 mod windows;
 
+pub use pointwise::polygamma;
+
 /// Every definition of a primitive, once.
 pub static ALL: &[&OpDef] = &[
     &source::CONSTANT,
@@ -38,6 +40,11 @@ pub static ALL: &[&OpDef] = &[
     &pointwise::COS,
     &pointwise::TANH,
     &pointwise::ERF,
+    &pointwise::ERFC,
+    &pointwise::LGAMMA,
+    &pointwise::DIGAMMA,
+    &pointwise::REAL,
+    &pointwise::IMAG,
     &pointwise::NOT,
     &pointwise::ADD,
     &pointwise::SUB,
@@ -53,6 +60,7 @@ pub static ALL: &[&OpDef] = &[
     &pointwise::XOR,
     &pointwise::SHL,
     &pointwise::SHR,
+    &pointwise::COMPLEX,
     &pointwise::EQ,
     &pointwise::LT,
     &pointwise::LE,
@@ -226,6 +234,11 @@ fn unary(f: Function) -> &'static OpDef {
         Function::Cos => &pointwise::COS,
         Function::Tanh => &pointwise::TANH,
         Function::Erf => &pointwise::ERF,
+        Function::Erfc => &pointwise::ERFC,
+        Function::Lgamma => &pointwise::LGAMMA,
+        Function::Digamma => &pointwise::DIGAMMA,
+        Function::Real => &pointwise::REAL,
+        Function::Imag => &pointwise::IMAG,
         Function::Not => &pointwise::NOT,
     }
 }
@@ -246,6 +259,7 @@ fn binary(f: Arith) -> &'static OpDef {
         Arith::Xor => &pointwise::XOR,
         Arith::Shl => &pointwise::SHL,
         Arith::Shr => &pointwise::SHR,
+        Arith::Complex => &pointwise::COMPLEX,
     }
 }
 

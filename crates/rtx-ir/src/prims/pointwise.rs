@@ -10,12 +10,17 @@ use smallvec::smallvec;
 mod arithmetic;
 mod comparison;
 mod functions;
+mod parts;
+mod special;
 
 pub(super) use arithmetic::{ADD, AND, ATAN2, DIV, FMA, MAX, MIN, MUL, OR, POW, REM, SHL, SHR, SUB, XOR};
 pub(super) use comparison::{EQ, LE, LT, SELECT};
 pub(super) use functions::{
     ABS, BITCAST, CAST, CEIL, COS, ERF, EXP, EXPM1, FLOOR, LOG, LOG1P, NEG, NOT, ROUND, SIGN, SIN, SQRT, TANH, TRUNC,
 };
+pub(super) use parts::{COMPLEX, IMAG, REAL};
+pub use special::polygamma;
+pub(super) use special::{DIGAMMA, ERFC, LGAMMA};
 
 /// As many operands as the primitive takes, all of one type.
 fn check_operands_equal(op: &Op, inputs: &[&Type]) -> Result<()> {
@@ -25,7 +30,8 @@ fn check_operands_equal(op: &Op, inputs: &[&Type]) -> Result<()> {
         _ => 2,
     };
     rules::check_arity(op, inputs, arity)?;
-    rules::check_equal(op, inputs)
+    rules::check_equal(op, inputs)?;
+    rules::check_arithmetic(op.name(), inputs[0])
 }
 /// Anything.
 fn infer_any(op: &Op, inputs: &[&Type]) -> Result<Types> {

@@ -15,6 +15,7 @@ fn infer_reduce(op: &Op, inputs: &[&Type]) -> Result<Types> {
     if axes.iter().any(|&a| a >= x.rank()) || axes.windows(2).any(|w| w[0] >= w[1]) {
         return Err(rules::refuse(op.name(), Kind::Shape, format_args!("axes {axes:?} do not fit {x}")));
     }
+    rules::check_arithmetic(op.name(), x)?;
     if x.dtype == DType::Bool && matches!(fold, Fold::Sum | Fold::Prod) {
         return Err(rules::refuse(op.name(), Kind::DType, format_args!("needs a tensor of numbers, got {x}")));
     }
@@ -26,6 +27,7 @@ fn infer_reduce(op: &Op, inputs: &[&Type]) -> Result<Types> {
 fn infer_arg(op: &Op, inputs: &[&Type]) -> Result<Types> {
     rules::check_arity(op, inputs, 1)?;
     let x = inputs[0];
+    rules::check_arithmetic(op.name(), x)?;
     match op.prim() {
         Some(&Prim::ArgReduce { axis, .. }) if axis < x.rank() => Ok(smallvec![Type {
             dtype: DType::I64,

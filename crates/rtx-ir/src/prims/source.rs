@@ -5,6 +5,9 @@ use smallvec::smallvec;
 
 fn infer_source(op: &Op, inputs: &[&Type]) -> Result<Types> {
     match op.prim() {
+        Some(Prim::Param { dtype: DType::C128 }) => {
+            Err(rules::refuse(op.name(), Kind::DType, "a run-time number has 8 bytes, c128 has 16"))
+        }
         Some(Prim::Constant { dtype, .. } | Prim::Param { dtype }) if inputs.is_empty() => {
             Ok(smallvec![Type { dtype: *dtype, shape: Shape::scalar() }])
         }
@@ -52,8 +55,11 @@ pub(super) static CONSTANT: OpDef = OpDef {
         Sample::exact("-1, i64"),
         Sample::exact("true, bool"),
         Sample::exact("1, u8"),
+        Sample::exact("0.1, f8e4m3"),
+        Sample::exact("-0.1, f8e5m2"),
+        Sample::exact("0.1, c64"),
+        Sample::exact("0.1, c128"),
     ],
-    refuses: &[Refusal::of("1, c64", "a constant of c64 is not built yet")],
     ..SOURCE
 };
 pub(super) static PARAM: OpDef = OpDef {
@@ -64,8 +70,7 @@ pub(super) static PARAM: OpDef = OpDef {
         let (dtype, value) = (record::dtype(def, a, 1)?, record::number(def, a, 0)?);
         Ok(smallvec![b.param(dtype, value)?])
     },
-    samples: &[Sample::exact("0.1, f32"), Sample::exact("-1, i64"), Sample::exact("0.1, bf16")],
-    refuses: &[Refusal::of("1, c64", "a number as c64 is not built yet")],
+    samples: &[Sample::exact("0.1, f32"), Sample::exact("-1, i64"), Sample::exact("0.1, bf16"), Sample::exact("0.1, c64"), Sample::exact("0.1, c128"), Sample::exact("0.1, f8e5m2")],
     ..SOURCE
 };
 pub(super) static IOTA: OpDef = OpDef {

@@ -13,11 +13,15 @@ pub(super) fn number_bits(dtype: DType, text: &str) -> Option<u64> {
         DType::F64 => text.parse::<f64>().ok().map(f64::to_bits),
         // Parsed as f32, so that no number is rounded twice.
         DType::F32 => text.parse::<f32>().ok().map(|x| x.to_bits().into()),
-        DType::F16 | DType::BF16 => Scalar::from(text.parse::<f32>().ok()?).to_bits(dtype),
+        DType::F16 | DType::BF16 => Some(Scalar::from(text.parse::<f32>().ok()?).to_bits(dtype)),
+        DType::F8E4M3 | DType::F8E5M2 => Some(Scalar::from(text.parse::<f64>().ok()?).to_bits(dtype)),
+        // A real number; others are written as their bits.
+        DType::C64 => text.parse::<f32>().ok().map(|x| x.to_bits().into()),
+        DType::C128 => text.parse::<f64>().ok().map(f64::to_bits),
         d if d.is_int() => {
             let i = text.parse::<i128>().ok()?;
             let bits = i as u64 & (u64::MAX >> (64 - size));
-            (crate::oracle::Value::from_bits(d, bits)?.int() == i).then_some(bits)
+            (crate::oracle::Value::from_bits(d, bits).int() == i).then_some(bits)
         }
         _ => None,
     }

@@ -608,7 +608,7 @@ impl<'a> Binder<'a> {
             }
             Instr::Cast(to, a) => {
                 let from = types[a.index()];
-                let kernel = maps::cast(from, to, isa)?;
+                let kernel = maps::cast(from, to, isa);
                 let src = self.broadcast(a.index(), level, ops, &mut temporaries)?;
                 let dst = self.destination(i, phase);
                 ops.push(op(kernel, level, dst, &[src], Extra::Cast { from, to }));
@@ -624,7 +624,7 @@ impl<'a> Binder<'a> {
                     return Some(());
                 }
                 let src = self.pair(a, b, level, ops, &mut temporaries)?;
-                let kernel = maps::binary(f, types[i], [src[0].step, src[1].step], isa)?;
+                let kernel = maps::binary(f, types[a.index()], [src[0].step, src[1].step], isa)?;
                 let dst = self.destination(i, phase);
                 ops.push(Op { joinable: Some((i, f)), ..op(kernel, level, dst, &src, Extra::None) });
             }
@@ -711,8 +711,9 @@ impl<'a> Binder<'a> {
         Some(())
     }
     fn put_const(&mut self, i: usize, bits: u64) {
-        self.consts.push(bits);
-        self.locs[i] = Some(Loc::Const(self.consts.len() as u32 - 1));
+        // Room for the largest element; what is beyond the word is zero.
+        self.consts.extend([bits, 0]);
+        self.locs[i] = Some(Loc::Const(self.consts.len() as u32 - 2));
     }
     fn emit_load(&mut self, i: usize, view: &View, phase: u32, ops: &mut Vec<Op>) -> Option<()> {
         let (level, size, bound) = (self.levels[i], self.size_of(i), self.load_views[i]);

@@ -1,6 +1,6 @@
 //! Kernels that compute each element from the same element of their operands.
 use super::args::{Args, Body, Extra, Kernel, cold, hot, row_of, row_out, splat_of, warm};
-use crate::number::{BFloat, Half, Integer, Number, Truth, Wide};
+use crate::number::{BFloat, Complex, F8E4M3, F8E5M2, Half, Integer, Number, Truth, Wide};
 use crate::{Arith, Comparison, Function, Isa, math, philox::random_u32};
 use rtx_core::DType;
 use std::marker::PhantomData;
@@ -167,7 +167,7 @@ pub(super) fn unary(f: Function, dtype: DType, isa: Isa) -> Option<Kernel> {
             Function::RoundEven => op1!($make(isa), $T => $T, |x| x.round_ties_even()),
             Function::Sqrt => op1!($make(isa), $T => $T, |x| x.sqrt()),
             $(Function::$V => op1!($make(isa), $T => $T, |x| $g(x)),)*
-            Function::Not => return None,
+            Function::Real | Function::Imag | Function::Not => return None,
         } };
     }
     macro_rules! ints {
@@ -183,17 +183,29 @@ pub(super) fn unary(f: Function, dtype: DType, isa: Isa) -> Option<Kernel> {
     Some(match dtype {
         DType::F32 => {
             floats!(f32, hot1; Sign math::sign_f32, Exp math::exp_f32, Expm1 math::expm1_f32, Log math::log_f32,
-            Log1p math::log1p_f32, Sin math::sin_f32, Cos math::cos_f32, Tanh math::tanh_f32, Erf math::erf_f32)
+            Log1p math::log1p_f32, Sin math::sin_f32, Cos math::cos_f32, Tanh math::tanh_f32, Erf math::erf_f32, Erfc math::erfc_f32,
+            Lgamma math::lgamma_f32, Digamma math::digamma_f32)
         }
         DType::F64 => {
             floats!(f64, warm1; Sign math::sign_f64, Exp math::exp_f64, Expm1 math::expm1_f64, Log math::log_f64,
-            Log1p math::log1p_f64, Sin math::sin_f64, Cos math::cos_f64, Tanh math::tanh_f64, Erf math::erf_f64)
+            Log1p math::log1p_f64, Sin math::sin_f64, Cos math::cos_f64, Tanh math::tanh_f64, Erf math::erf_f64, Erfc math::erfc_f64,
+            Lgamma math::lgamma_f64, Digamma math::digamma_f64)
         }
+        DType::C64 => match f {
+            Function::Real => op1!(cold1, Complex<f32> => f32, |x| x.re),
+            Function::Imag => op1!(cold1, Complex<f32> => f32, |x| x.im),
+            _ => return None,
+        },
+        DType::C128 => match f {
+            Function::Real => op1!(cold1, Complex<f64> => f64, |x| x.re),
+            Function::Imag => op1!(cold1, Complex<f64> => f64, |x| x.im),
+            _ => return None,
+        },
         _ => ints!(U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, U16 u16, U32 u32, U64 u64),
     })
 }
 
-/// A function of two numbers, for types it is defined for.
+/// A function of two numbers of type `dtype`, for types it is defined for.
 pub(super) fn binary(f: Arith, dtype: DType, steps: Steps2, isa: Isa) -> Option<Kernel> {
     macro_rules! floats {
         ($T:ident, $make:ident, $pow:ident, $atan2:ident, $max:ident, $min:ident, $rem:ident) => {
@@ -207,6 +219,7 @@ pub(super) fn binary(f: Arith, dtype: DType, steps: Steps2, isa: Isa) -> Option<
                 Arith::Pow => op2!(heavy2(steps, isa), $T => $T, |x, y| math::$pow(x, y)),
                 Arith::Atan2 => op2!(heavy2(steps, isa), $T => $T, |x, y| math::$atan2(x, y)),
                 Arith::Rem => op2!(cold2(steps, isa), $T => $T, |x, y| math::$rem(x, y)),
+                Arith::Complex => op2!(cold2(steps, isa), $T => Complex<$T>, |x, y| Complex { re: x, im: y }),
                 _ => return None,
             }
         };
@@ -227,7 +240,7 @@ pub(super) fn binary(f: Arith, dtype: DType, steps: Steps2, isa: Isa) -> Option<
                 Arith::Div => op2!(cold2(steps, isa), $T => $T, |x, y| x.quotient(y)),
                 Arith::Rem => op2!(cold2(steps, isa), $T => $T, |x, y| x.remainder(y)),
                 Arith::Pow => op2!(cold2(steps, isa), $T => $T, |x, y| x.power(y)),
-                Arith::Atan2 => return None,
+                Arith::Atan2 | Arith::Complex => return None,
             }
         };
     }
@@ -242,10 +255,10 @@ pub(super) fn binary(f: Arith, dtype: DType, steps: Steps2, isa: Isa) -> Option<
             Arith::Xor => op2!(warm2(steps, isa), u8 => u8, |x, y| x ^ y),
             _ => return None,
         },
-        DType::U8 => ints!(u8, cold2),
+        DType::U8 => ints!(u8, warm2),
         DType::I8 => ints!(i8, cold2),
         DType::I16 => ints!(i16, cold2),
-        DType::I32 => ints!(i32, cold2),
+        DType::I32 => ints!(i32, warm2),
         DType::U16 => ints!(u16, cold2),
         DType::U64 => ints!(u64, cold2),
         _ => return None,
@@ -366,11 +379,11 @@ pub(super) fn compare(f: Comparison, dtype: DType, steps: Steps2, isa: Isa) -> O
         DType::F32 => on!(f32, hot2),
         DType::I64 => on!(i64, warm2),
         DType::U32 => on!(u32, warm2),
-        DType::F64 => on!(f64, cold2),
-        DType::Bool | DType::U8 => on!(u8, cold2),
+        DType::F64 => on!(f64, warm2),
+        DType::Bool | DType::U8 => on!(u8, warm2),
         DType::I8 => on!(i8, cold2),
         DType::I16 => on!(i16, cold2),
-        DType::I32 => on!(i32, cold2),
+        DType::I32 => on!(i32, warm2),
         DType::U16 => on!(u16, cold2),
         DType::U64 => on!(u64, cold2),
         _ => return None,
@@ -461,7 +474,7 @@ impl<T: Copy, const A: bool, const B: bool> Body for SelectLoop<T, A, B> {
 /// Select among elements of `size` bytes. The condition has an element for every column.
 pub(super) fn select(size: usize, steps: [usize; 3], isa: Isa) -> Option<Kernel> {
     macro_rules! on {
-        ($T:ident, $make:ident) => {
+        ($T:ty, $make:ident) => {
             match [steps[1], steps[2]] {
                 [1, 1] => $make::<SelectLoop<$T, true, true>>(isa),
                 [1, _] => $make::<SelectLoop<$T, true, false>>(isa),
@@ -475,23 +488,20 @@ pub(super) fn select(size: usize, steps: [usize; 3], isa: Isa) -> Option<Kernel>
         2 => on!(u16, warm),
         4 => on!(u32, hot),
         8 => on!(u64, warm),
+        16 => on!([u64; 2], warm),
         _ => return None,
     })
 }
 
 /// Conversion, by way of [`Number`]: pairs that training meets in every instruction set, others in one slow loop.
-pub(super) fn cast(from: DType, to: DType, isa: Isa) -> Option<Kernel> {
+pub(super) fn cast(from: DType, to: DType, isa: Isa) -> Kernel {
     macro_rules! hot_pairs {
         ($($D:ident $A:ident => $($E:ident $R:ident)|+),* $(,)?) => { match (from, to) {
             $($((DType::$D, DType::$E) => op1!(warm1(isa), $A => $R, |x| <$R as Number>::from_number(x)),)+)*
             _ => cold::<AnyCast>(),
         } };
     }
-    let known = |t: DType| with_number(t, CheckKnown).is_some();
-    if !known(from) || !known(to) {
-        return None;
-    }
-    Some(hot_pairs! {
+    hot_pairs! {
         F32 f32 => F64 f64 | F16 Half | BF16 BFloat | I32 i32 | I64 i64 | Bool Truth,
         Bool Truth => F32 f32 | I64 i64,
         I64 i64 => F32 f32 | F64 f64 | I32 i32,
@@ -501,7 +511,7 @@ pub(super) fn cast(from: DType, to: DType, isa: Isa) -> Option<Kernel> {
         F16 Half => F32 f32,
         BF16 BFloat => F32 f32,
         F64 f64 => F32 f32,
-    })
+    }
 }
 
 /// Something to do with a type that is known only when a kernel runs.
@@ -509,9 +519,9 @@ trait WithNumber {
     type R;
     fn with<T: Number>(self) -> Self::R;
 }
-/// Does it with the type, if there is such a number.
-fn with_number<W: WithNumber>(t: DType, w: W) -> Option<W::R> {
-    Some(match t {
+/// Does it with the type.
+fn with_number<W: WithNumber>(t: DType, w: W) -> W::R {
+    match t {
         DType::Bool => w.with::<Truth>(),
         DType::U8 => w.with::<u8>(),
         DType::I8 => w.with::<i8>(),
@@ -525,15 +535,12 @@ fn with_number<W: WithNumber>(t: DType, w: W) -> Option<W::R> {
         DType::BF16 => w.with::<BFloat>(),
         DType::F32 => w.with::<f32>(),
         DType::F64 => w.with::<f64>(),
-        _ => return None,
-    })
+        DType::F8E4M3 => w.with::<F8E4M3>(),
+        DType::F8E5M2 => w.with::<F8E5M2>(),
+        DType::C64 => w.with::<Complex<f32>>(),
+        DType::C128 => w.with::<Complex<f64>>(),
+    }
 }
-struct CheckKnown;
-impl WithNumber for CheckKnown {
-    type R = ();
-    fn with<T: Number>(self) {}
-}
-
 /// One element between any two types, a match each: every pair for the size of one loop.
 struct AnyCast;
 impl Body for AnyCast {
@@ -546,7 +553,7 @@ impl Body for AnyCast {
                 unsafe {
                     let src = x.src[0].offset(r as isize * x.pitch[0]).add(c * from.size());
                     let dst = x.dst.offset(r as isize * x.dst_pitch).add(c * to.size());
-                    with_number(from, Read(src)).and_then(|wide| with_number(to, Write(dst, wide)));
+                    with_number(to, Write(dst, with_number(from, Read(src))));
                 }
             }
         }
@@ -570,6 +577,7 @@ impl WithNumber for Write {
             Wide::Int(n) => T::from_number(n),
             Wide::Unsigned(n) => T::from_number(n),
             Wide::Float(n) => T::from_number(n),
+            Wide::Complex(n) => T::from_number(n),
         };
         // SAFETY: `AnyCast` points at an element of this type.
         unsafe { *(self.0 as *mut T) = value }

@@ -42,22 +42,22 @@ pub(crate) fn check_supported(nest: &Nest) -> Result<(), String> {
     for (i, instr) in nest.instrs.iter().enumerate() {
         let isa = Isa::Scalar;
         let found = match *instr {
-            Instr::Const { .. } | Instr::Iota(_) | Instr::Sized(_) | Instr::Random { .. } => true,
+            Instr::Const { .. } | Instr::Iota(_) | Instr::Sized(_) | Instr::Random { .. } | Instr::Cast(..) => true,
             Instr::Load(ref view) => {
                 moves::move_elements(types[i].size()).is_some() && view.indexed.len() < MOST_OPERANDS
             }
             Instr::Unary(f, a) => maps::unary(f, types[a.index()], isa).is_some(),
-            Instr::Binary(f, ..) => maps::binary(f, types[i], [1, 1], isa).is_some(),
+            Instr::Binary(f, a, _) => maps::binary(f, types[a.index()], [1, 1], isa).is_some(),
             Instr::Compare(f, a, _) => maps::compare(f, types[a.index()], [1, 1], isa).is_some(),
             Instr::Fma(..) => maps::fma(types[i], [1; 3], isa).is_some(),
             Instr::Select(..) => maps::select(types[i].size(), [1; 3], isa).is_some(),
-            Instr::Cast(to, a) => maps::cast(types[a.index()], to, isa).is_some(),
             Instr::Bitcast(..) => moves::move_elements(types[i].size()).is_some(),
             Instr::Reduce(f, a) => reduce::reduce(f, types[a.index()], false, isa).is_some(),
             Instr::ArgReduce(f, a) => reduce::arg_reduce(f, types[a.index()], false).is_some(),
         };
         if !found {
-            return Err(format!("%{i}: no kernel for {}", types[i]));
+            let of = instr.operands().first().map_or(types[i], |a| types[a.index()]);
+            return Err(format!("%{i}: no kernel for {of}"));
         }
     }
     match nest.stores.iter().position(|s| s.view.indexed.len() >= MOST_OPERANDS) {
@@ -191,6 +191,8 @@ fn weight_of(instr: &Instr) -> i64 {
     match instr {
         Instr::Const { .. } | Instr::Sized(_) => 0,
         Instr::Unary(Exp | Expm1 | Log | Log1p | Sin | Cos | Tanh | Erf, _) => 12,
+        Instr::Unary(Erfc, _) => 40,
+        Instr::Unary(Lgamma | Digamma, _) => 120,
         Instr::Random { .. } => 64,
         Instr::Load(view) if !view.indexed.is_empty() => 6,
         _ => 2,

@@ -118,6 +118,7 @@ impl Evaluator<'_> {
             &Instr::Fma(a, b, c) => {
                 let (a, b, c, t) = (of(self, a), of(self, b), of(self, c), nest.dtype(a));
                 match t {
+                    DType::F16 | DType::BF16 => narrow(t, wide(t, a).mul_add(wide(t, b), wide(t, c))),
                     DType::F32 => f32(a).mul_add(f32(b), f32(c)).to_bits() as u64,
                     _ => f64(a).mul_add(f64(b), f64(c)).to_bits(),
                 }
@@ -152,6 +153,26 @@ fn f32(x: u64) -> f32 {
 fn f64(x: u64) -> f64 {
     f64::from_bits(x)
 }
+/// A half as an f32, and an f32 rounded to a half.
+fn wide(t: DType, x: u64) -> f32 {
+    match t {
+        DType::F16 => half::f16::from_bits(x as u16).to_f32(),
+        _ => half::bf16::from_bits(x as u16).to_f32(),
+    }
+}
+fn narrow(t: DType, x: f32) -> u64 {
+    match t {
+        DType::F16 => half::f16::from_f32(x).to_bits() as u64,
+        _ => half::bf16::from_f32(x).to_bits() as u64,
+    }
+}
+fn is_half(t: DType) -> bool {
+    matches!(t, DType::F16 | DType::BF16)
+}
+fn widened(t: DType, x: u64) -> u64 {
+    wide(t, x).to_bits() as u64
+}
+
 /// An integer or bool, sign-extended.
 fn int(t: DType, x: u64) -> i128 {
     match t {
@@ -172,17 +193,20 @@ pub fn unary(f: Function, t: DType, x: u64) -> u64 {
     use Function::*;
     macro_rules! float { ($T:ident, $x:expr; $($V:ident $g:path),*) => { match f {
         Neg => -$x, Abs => $x.abs(), Floor => $x.floor(), Ceil => $x.ceil(), Trunc => $x.trunc(),
-        RoundEven => $x.round_ties_even(), Sqrt => $x.sqrt(), $($V => $g($x),)* Not => unreachable!(),
+        RoundEven => $x.round_ties_even(), Sqrt => $x.sqrt(), $($V => $g($x),)* Real | Imag | Not => unreachable!(),
     } } }
     match t {
+        _ if is_half(t) => narrow(t, f32(unary(f, DType::F32, widened(t, x)))),
         DType::F32 => {
             float!(f32, f32(x); Sign math::sign_f32, Exp math::exp_f32, Expm1 math::expm1_f32, Log math::log_f32,
-            Log1p math::log1p_f32, Sin math::sin_f32, Cos math::cos_f32, Tanh math::tanh_f32, Erf math::erf_f32)
+            Log1p math::log1p_f32, Sin math::sin_f32, Cos math::cos_f32, Tanh math::tanh_f32, Erf math::erf_f32, Erfc math::erfc_f32,
+            Lgamma math::lgamma_f32, Digamma math::digamma_f32)
             .to_bits() as u64
         }
         DType::F64 => {
             float!(f64, f64(x); Sign math::sign_f64, Exp math::exp_f64, Expm1 math::expm1_f64, Log math::log_f64,
-            Log1p math::log1p_f64, Sin math::sin_f64, Cos math::cos_f64, Tanh math::tanh_f64, Erf math::erf_f64)
+            Log1p math::log1p_f64, Sin math::sin_f64, Cos math::cos_f64, Tanh math::tanh_f64, Erf math::erf_f64, Erfc math::erfc_f64,
+            Lgamma math::lgamma_f64, Digamma math::digamma_f64)
             .to_bits()
         }
         DType::Bool => 1 - x,
@@ -221,6 +245,7 @@ pub fn binary(f: Arith, t: DType, a: u64, b: u64) -> u64 {
         };
     }
     match t {
+        _ if is_half(t) => narrow(t, f32(binary(f, DType::F32, widened(t, a), widened(t, b)))),
         DType::F32 => float!(f32(a), f32(b), pow_f32, atan2_f32, max_f32, min_f32, rem_f32).to_bits() as u64,
         DType::F64 => float!(f64(a), f64(b), pow_f64, atan2_f64, max_f64, min_f64, rem_f64).to_bits(),
         _ => {
@@ -268,7 +293,7 @@ pub fn binary(f: Arith, t: DType, a: u64, b: u64) -> u64 {
                             0
                         }
                     }
-                    Atan2 => unreachable!(),
+                    Atan2 | Complex => unreachable!(),
                 },
             )
         }
@@ -309,6 +334,7 @@ pub fn compare(f: Comparison, t: DType, a: u64, b: u64) -> bool {
         };
     }
     match t {
+        _ if is_half(t) => on!(wide(t, a), wide(t, b)),
         DType::F32 => on!(f32(a), f32(b)),
         DType::F64 => on!(f64(a), f64(b)),
         _ => on!(int(t, a), int(t, b)),
@@ -318,19 +344,32 @@ pub fn cast(from: DType, to: DType, x: u64) -> u64 {
     let float = match from {
         DType::F32 => Some(f32(x) as f64),
         DType::F64 => Some(f64(x)),
+        _ if is_half(from) => Some(wide(from, x) as f64),
         _ => None,
     };
     match (float, to) {
         (Some(v), DType::Bool) => (v != 0.0) as u64,
         (Some(v), DType::F32) => (v as f32).to_bits() as u64,
         (Some(v), DType::F64) => v.to_bits(),
+        (Some(v), DType::F16) => half::f16::from_f64(v).to_bits() as u64,
+        (Some(v), DType::BF16) => half::bf16::from_f64(v).to_bits() as u64,
         (Some(v), DType::U8) => v as u8 as u64,
+        (Some(v), DType::I8) => v as i8 as u8 as u64,
+        (Some(v), DType::I16) => v as i16 as u16 as u64,
+        (Some(v), DType::U16) => v as u16 as u64,
+        (Some(v), DType::U64) => v as u64,
         (Some(v), DType::I32) => v as i32 as u32 as u64,
         (Some(v), DType::I64) => v as i64 as u64,
         (Some(v), DType::U32) => v as u32 as u64,
         (None, DType::Bool) => (x != 0) as u64,
         (None, DType::F32) => (int(from, x) as f32).to_bits() as u64,
         (None, DType::F64) => (int(from, x) as f64).to_bits(),
+        // Too many digits for f64: the part that would be lost leaves the last bit set.
+        (None, DType::F16 | DType::BF16) => {
+            let n = int(from, x);
+            let kept = if n.abs() >> 50 == 0 { n } else { n & !0xfff | (n & 0xfff != 0) as i128 };
+            cast(DType::F64, to, (kept as f64).to_bits())
+        }
         (None, _) => wrap(to, int(from, x)),
         _ => unreachable!("{from} to {to}"),
     }
@@ -338,6 +377,10 @@ pub fn cast(from: DType, to: DType, x: u64) -> u64 {
 
 /// The tree of contract N3, written down plainly.
 pub fn reduce(f: Fold, t: DType, row: &[u64]) -> u64 {
+    if is_half(t) {
+        let row: Vec<u64> = row.iter().map(|&x| widened(t, x)).collect();
+        return narrow(t, f32(reduce(f, DType::F32, &row)));
+    }
     let fold = |a: u64, b: u64| match (f, t) {
         (Fold::Max, DType::Bool) => a | b,
         (Fold::Min, DType::Bool) => a & b,
@@ -380,7 +423,7 @@ pub fn reduce(f: Fold, t: DType, row: &[u64]) -> u64 {
     results.first().copied().unwrap_or(identity)
 }
 pub fn arg_reduce(f: Extremum, t: DType, row: &[u64]) -> usize {
-    let nan = |x: u64| matches!(t, DType::F32 if f32(x).is_nan()) || matches!(t, DType::F64 if f64(x).is_nan());
+    let nan = |x: u64| matches!(t, DType::F32 if f32(x).is_nan()) || matches!(t, DType::F64 if f64(x).is_nan()) || is_half(t) && wide(t, x).is_nan();
     let mut best = 0;
     for (i, &x) in row.iter().enumerate() {
         let wins = match f {

@@ -315,7 +315,7 @@ pub(in crate::prims) static NOT: OpDef = OpDef {
 
 pub(in crate::prims) static CAST: OpDef = OpDef {
     sig: "to.dtype(Tensor self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor",
-    doc: "Another element type: floats round to nearest even; float to integer truncates and saturates, NaN gives 0; integers wrap; to bool is `x != 0`.",
+    doc: "Another element type: floats round to nearest even; float to integer truncates and saturates, NaN gives 0; integers wrap; to bool is `x != 0`. A complex number's real part is cast; a real number has no imaginary part.",
     record: |b, def, a| {
         let (x, to) = (record::tensor(def, a, 0)?, record::dtype(def, a, 1)?);
         Ok(smallvec![b.cast(x, to)?])
@@ -337,6 +337,16 @@ pub(in crate::prims) static CAST: OpDef = OpDef {
         Sample::exact("f32[5] in -9..9, bf16"),
         Sample::exact("f64[5] in -9..9, f16"),
         Sample::exact("i64[2] = 9007199254740993 -9007199254740993, f64"),
+        Sample::exact("f32[9] = 0.3 -0 448 465 nan inf 0.001 -0.002 1e-9, f8e4m3"),
+        Sample::exact("f64[9] = 0.3 -0 61440 57344 nan -inf 1e-5 -2e-5 1e-9, f8e5m2"),
+        Sample::exact("f8e4m3[5] in -9..9, bf16"),
+        Sample::exact("f8e5m2[5] in -9..9, i32"),
+        Sample::exact("f32[3] = 1 nan -0, c64"),
+        Sample::exact("c128[3] = 1.5 nan -0, f32"),
+        Sample::exact("c64[3] = 1.5 0 nan, bool"),
+        Sample::exact("u64[3] = 18446744073709551615 5 0, f32"),
+        Sample::exact("bf16[4] = 0.1 300 -1 nan, u8"),
+        Sample::exact("f16[4] = 0.1 300 -1 nan, i16"),
     ],
     ..POINTWISE
 };
