@@ -175,7 +175,7 @@ impl Simplifier {
                 let order = outer.iter().map(|&o| inner[o]).collect();
                 Some(self.add_prim(Prim::Permute(order), &[y], ty, at))
             }
-            (Prim::Cast(to), Prim::Cast(middle)) if holds(middle, self.graph.ty(y).dtype) => {
+            (Prim::Cast(to), Prim::Cast(middle)) if may_skip(*to, middle, self.graph.ty(y).dtype) => {
                 Some(self.add_prim(Prim::Cast(*to), &[y], ty, at))
             }
             _ => None,
@@ -198,6 +198,13 @@ impl Simplifier {
             _ => None,
         }
     }
+}
+
+/// Is a cast to `to` by way of `middle` the same as a direct one? `middle` loses nothing; and a float too large for an
+/// integer saturates, where an integer would wrap.
+fn may_skip(to: DType, middle: DType, from: DType) -> bool {
+    let saturates = middle.is_float() && to.is_int() && !from.is_float();
+    holds(middle, from) && (!saturates || holds(to, from))
 }
 
 /// Does `to` hold every number of `from` exactly?

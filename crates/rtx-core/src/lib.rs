@@ -12,7 +12,7 @@ pub use arith::{Arith, Comparison, Extremum, Fold, Function};
 pub use dtype::{Class, DType, Element};
 pub use error::{Error, Kind, Result};
 pub use location::Location;
-pub use narrow::{Complex, F8E4M3, F8E5M2};
+pub use narrow::{Complex, F8E4M3, F8E5M2, bf16_from_f64, f16_from_f64};
 pub use scalar::Scalar;
 pub use shape::{Dim, Layout, Shape, SymId, contiguous_strides};
 

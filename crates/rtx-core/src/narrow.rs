@@ -37,6 +37,16 @@ fn number(code: u8, mantissa: i32, lowest: i32) -> f64 {
     let (units, exponent) = if exponent == 0 { (rest, lowest) } else { (rest + (1 << mantissa), lowest + exponent - 1) };
     f64::from(units) * 2f64.powi(exponent - mantissa)
 }
+/// The nearest half, half to even, rounded once.
+pub fn f16_from_f64(x: f64) -> half::f16 {
+    let code = if x.is_nan() { 0x7e00 } else { code(x, 10, -14).min(0x7c00) };
+    half::f16::from_bits(code as u16 | u16::from(sign(x)) << 8)
+}
+/// The nearest bfloat16, half to even, rounded once.
+pub fn bf16_from_f64(x: f64) -> half::bf16 {
+    let code = if x.is_nan() { 0x7fc0 } else { code(x, 7, -126).min(0x7f80) };
+    half::bf16::from_bits(code as u16 | u16::from(sign(x)) << 8)
+}
 fn sign(x: f64) -> u8 {
     if x.is_sign_negative() { 0x80 } else { 0 }
 }
@@ -144,5 +154,10 @@ mod tests {
         let e5m2 = |x: f64| F8E5M2::from_f64(x).to_bits();
         assert_eq!((e5m2(61439.0), e5m2(61440.0), e5m2(f64::NEG_INFINITY)), (0x7b, 0x7c, 0xfc));
         assert_eq!(Complex { re: 1.5, im: -2.0 }.to_string(), "1.5-2i");
+        // A little beyond the middle of two numbers.
+        assert_eq!(bf16_from_f64(1.0 + 2f64.powi(-8) + 2f64.powi(-40)).to_bits(), 0x3f81);
+        assert_eq!((bf16_from_f64(1.0 + 2f64.powi(-8)).to_bits(), bf16_from_f64(-1e300).to_bits()), (0x3f80, 0xff80));
+        assert_eq!((f16_from_f64(1.0 + 2f64.powi(-11) + 2f64.powi(-40)).to_bits(), f16_from_f64(65519.9).to_bits()), (0x3c01, 0x7bff));
+        assert_eq!((f16_from_f64(2f64.powi(-24)).to_bits(), f16_from_f64(f64::NAN).is_nan()), (1, true));
     }
 }

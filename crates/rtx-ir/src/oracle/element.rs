@@ -93,8 +93,8 @@ impl Value {
         match (cast(self, dtype), dtype) {
             (Value::Bool(b), _) => b.into(),
             (Value::Int(i), _) => i as u128 & (u128::MAX >> (128 - 8 * dtype.size())),
-            (Value::Float(x), F16) => half::f16::from_f64(x).to_bits().into(),
-            (Value::Float(x), BF16) => half::bf16::from_f64(x).to_bits().into(),
+            (Value::Float(x), F16) => rtx_core::f16_from_f64(x).to_bits().into(),
+            (Value::Float(x), BF16) => rtx_core::bf16_from_f64(x).to_bits().into(),
             (Value::Float(x), F8E4M3) => rtx_core::F8E4M3::from_f64(x).to_bits().into(),
             (Value::Float(x), F8E5M2) => rtx_core::F8E5M2::from_f64(x).to_bits().into(),
             (Value::Float(x), F64) => double(x),
@@ -147,8 +147,8 @@ pub(super) fn cast(v: Value, d: DType) -> Value {
 fn cast_float(v: Value, d: DType) -> f64 {
     match (d, v) {
         (DType::F32, Value::Int(i)) => (i as f32).into(),
-        (DType::F16, v) => half::f16::from_f64(v.float()).to_f64(),
-        (DType::BF16, v) => half::bf16::from_f64(v.float()).to_f64(),
+        (DType::F16, v) => rtx_core::f16_from_f64(v.float()).to_f64(),
+        (DType::BF16, v) => rtx_core::bf16_from_f64(v.float()).to_f64(),
         (d, v) => round(v.float(), d),
     }
 }
