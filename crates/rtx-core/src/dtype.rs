@@ -129,7 +129,9 @@ impl DType {
         !matches!(self, F8E4M3 | F8E5M2 | C64 | C128)
     }
 
-    /// The type two tensors meet in (PyTorch's `promote_types`).
+    /// The type two tensors meet in (PyTorch's `promote_types`). PyTorch refuses an 8-bit float beside another float
+    /// type, and `u16`, `u32` or `u64` beside another integer type; here the former meet in the larger type (both
+    /// 8-bit floats in f16, which holds them), the latter as `u8` does: in the next signed type, `i64` at most.
     pub fn promote(self, other: DType) -> DType {
         use DType::*;
         if self == other {
@@ -210,25 +212,36 @@ impl Element for bool {
 mod tests {
     use super::DType::{self, *};
 
+    /// The documented table (torch.promote_types; c10/core/ScalarType.cpp): the row meets the column.
     #[test]
     fn promotion_is_pytorchs() {
+        let types = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128];
         let table = [
-            (Bool, U8, U8),
-            (U8, I8, I16),
-            (I32, I64, I64),
-            (I64, F16, F16),
-            (F16, BF16, F32),
-            (F32, F64, F64),
-            (F64, C64, C128),
-            (U32, I32, I64),
-            (U8, I32, I32),
-            (Bool, Bool, Bool),
-            (F32, C64, C64),
-            (U64, I64, I64),
+            "bool u8 i8 i16 i32 i64 f16 bf16 f32 f64 c64 c128",
+            "u8 u8 i16 i16 i32 i64 f16 bf16 f32 f64 c64 c128",
+            "i8 i16 i8 i16 i32 i64 f16 bf16 f32 f64 c64 c128",
+            "i16 i16 i16 i16 i32 i64 f16 bf16 f32 f64 c64 c128",
+            "i32 i32 i32 i32 i32 i64 f16 bf16 f32 f64 c64 c128",
+            "i64 i64 i64 i64 i64 i64 f16 bf16 f32 f64 c64 c128",
+            "f16 f16 f16 f16 f16 f16 f16 f32 f32 f64 c64 c128",
+            "bf16 bf16 bf16 bf16 bf16 bf16 f32 bf16 f32 f64 c64 c128",
+            "f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 c64 c128",
+            "f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 c128 c128",
+            "c64 c64 c64 c64 c64 c64 c64 c64 c64 c128 c64 c128",
+            "c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128",
         ];
-        for (a, b, want) in table {
-            assert_eq!((a.promote(b), b.promote(a)), (want, want), "{a} with {b}");
+        for (a, row) in types.into_iter().zip(table) {
+            for (b, want) in types.into_iter().zip(row.split(' ')) {
+                assert_eq!(a.promote(b).name(), want, "{a} with {b}");
+            }
         }
+        // Unsigned integers that PyTorch only stores: beside bool and floats as there.
+        for u in [U16, U32, U64] {
+            let met = [Bool, F16, BF16, F32, F64, C64, u].map(|t| u.promote(t));
+            assert_eq!(met, [u, F16, BF16, F32, F64, C64, u], "{u}");
+        }
+        assert_eq!((U16.promote(I16), U32.promote(I32), U64.promote(I64), U8.promote(U16)), (I32, I64, I64, U16));
+        assert_eq!((F8E4M3.promote(F8E5M2), F8E4M3.promote(BF16), I64.promote(F8E5M2)), (F16, BF16, F8E5M2));
     }
 
     #[test]

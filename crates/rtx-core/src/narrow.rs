@@ -34,7 +34,8 @@ fn code(x: f64, mantissa: i32, lowest: i32) -> u32 {
 /// The number of a code.
 fn number(code: u8, mantissa: i32, lowest: i32) -> f64 {
     let (exponent, rest) = (i32::from(code >> mantissa), i32::from(code) & ((1 << mantissa) - 1));
-    let (units, exponent) = if exponent == 0 { (rest, lowest) } else { (rest + (1 << mantissa), lowest + exponent - 1) };
+    let (units, exponent) =
+        if exponent == 0 { (rest, lowest) } else { (rest + (1 << mantissa), lowest + exponent - 1) };
     f64::from(units) * 2f64.powi(exponent - mantissa)
 }
 /// The nearest half, half to even, rounded once.
@@ -157,7 +158,10 @@ mod tests {
         // A little beyond the middle of two numbers.
         assert_eq!(bf16_from_f64(1.0 + 2f64.powi(-8) + 2f64.powi(-40)).to_bits(), 0x3f81);
         assert_eq!((bf16_from_f64(1.0 + 2f64.powi(-8)).to_bits(), bf16_from_f64(-1e300).to_bits()), (0x3f80, 0xff80));
-        assert_eq!((f16_from_f64(1.0 + 2f64.powi(-11) + 2f64.powi(-40)).to_bits(), f16_from_f64(65519.9).to_bits()), (0x3c01, 0x7bff));
+        assert_eq!(
+            (f16_from_f64(1.0 + 2f64.powi(-11) + 2f64.powi(-40)).to_bits(), f16_from_f64(65519.9).to_bits()),
+            (0x3c01, 0x7bff)
+        );
         assert_eq!((f16_from_f64(2f64.powi(-24)).to_bits(), f16_from_f64(f64::NAN).is_nan()), (1, true));
     }
 }

@@ -201,9 +201,11 @@ pub fn eval_node(op: &Op, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         Op::Prim(Prim::CustomCall { name, .. }) if **name == *"identity" => {
             Ok(inputs.iter().map(|t| (*t).clone()).collect())
         }
-        Op::Prim(p) => {
-            Ok(vec![eval_prim(p, inputs, outs.into_iter().next().ok_or_else(|| Error::new(Kind::Internal, "oracle: no result"))?)?])
-        }
+        Op::Prim(p) => Ok(vec![eval_prim(
+            p,
+            inputs,
+            outs.into_iter().next().ok_or_else(|| Error::new(Kind::Internal, "oracle: no result"))?,
+        )?]),
         _ => eval_body(op, &def.body, inputs),
     }
 }
@@ -238,9 +240,7 @@ fn eval_body(op: &Op, body: &Body, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
 fn eval_prim(p: &Prim, x: &[&Tensor], ty: Type) -> Result<Tensor> {
     let d = ty.dtype;
     Ok(match p {
-        Prim::Constant { dtype, bits } => {
-            Tensor { ty, elements: vec![Value::from_bits(*dtype, *bits)] }
-        }
+        Prim::Constant { dtype, bits } => Tensor { ty, elements: vec![Value::from_bits(*dtype, *bits)] },
         Prim::Param { .. } => return Err(Error::new(Kind::Internal, "oracle: a run-time number has no value here")),
         Prim::Iota { axis, .. } => build(ty, |i| Value::Int(i[*axis] as i128)),
         Prim::RandomBits { .. } => {

@@ -102,36 +102,31 @@ fn show_sides(shapes: &[&Shape]) -> String {
 }
 
 /// The type in which a call's tensors and numbers meet (PyTorch's rule): numbers count by their class only, and
-/// rank-0 tensors only against other rank-0 tensors of their class.
+/// rank-0 tensors only where they are of a higher class than those with dims.
 pub fn promote(b: &Builder<'_>, args: &[Arg]) -> Option<DType> {
-    let mut dims: Option<DType> = None;
-    let mut scalars: Option<DType> = None;
-    let mut numbers: Option<Class> = None;
+    let (mut dims, mut scalars, mut numbers) = (None, None, None);
+    let join = |slot: &mut Option<DType>, d: DType| *slot = Some(slot.map_or(d, |s| s.promote(d)));
     for a in args {
         match a {
-            Arg::Value(v) => {
-                let slot = if b.rank(*v) == 0 { &mut scalars } else { &mut dims };
-                let d = b.dtype(*v);
-                *slot = Some(slot.map_or(d, |s| s.promote(d)));
-            }
-            Arg::Scalar(s) => numbers = numbers.max(Some(s.dtype().class())),
+            Arg::Value(v) if b.rank(*v) == 0 => join(&mut scalars, b.dtype(*v)),
+            Arg::Value(v) => join(&mut dims, b.dtype(*v)),
+            Arg::Scalar(s) => join(&mut numbers, s.dtype()),
             _ => {}
         }
     }
-    let base = match (dims, scalars) {
-        (Some(d), Some(s)) if s.class() > d.class() => s,
-        (Some(d), _) => d,
-        (None, Some(s)) => s,
-        (None, None) => return None,
-    };
-    Some(match numbers {
-        Some(c) if c > base.class() => match c {
-            Class::Bool => DType::Bool,
-            Class::Int => DType::I64,
-            Class::Float => DType::F32,
-            Class::Complex => DType::C64,
-        },
-        _ => base,
+    if dims.is_none() && scalars.is_none() {
+        return None;
+    }
+    outrank(outrank(dims, scalars), numbers)
+}
+
+/// The type of what has priority, unless `lower` is of a higher class: then that class, as wide as `higher` is.
+fn outrank(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
+    let (Some(h), Some(l)) = (higher, lower) else { return higher.or(lower) };
+    Some(match (h.class(), l.class()) {
+        (h_class, l_class) if l_class <= h_class => h,
+        (Class::Float, _) => h.promote(DType::C64),
+        _ => h.promote(l),
     })
 }
 

@@ -5,7 +5,8 @@ use crate::{
     state::Moment,
 };
 use rtx_core::Result;
-use rtx_nn::StateDict;
+use rtx_nn::{Param, StateDict};
+use rtx_tensor::Tensor;
 
 /// A front for an optimizer: `new`, `groups`, setters under PyTorch's names, and [`Optimizer`].
 macro_rules! optimizer { (
@@ -46,7 +47,13 @@ macro_rules! optimizer { (
 
     impl Optimizer for $T {
         fn step(&mut self) -> Result<()> {
-            self.0.step()
+            self.0.step(None)
+        }
+        fn step_unless(&mut self, skip: &Tensor) -> Result<()> {
+            self.0.step(Some(skip))
+        }
+        fn params(&self) -> Vec<Param> {
+            self.0.params()
         }
         fn zero_grad(&mut self) {
             self.0.zero_grad();

@@ -5,8 +5,8 @@ use crate::{
     state::{Moment, State, Update},
 };
 use rtx_core::{Result, Scalar};
-use rtx_nn::StateDict;
-use rtx_tensor::{Argument, call, end_step};
+use rtx_nn::{Param, StateDict};
+use rtx_tensor::{Argument, Tensor, call, end_step};
 
 /// An optimizer as data.
 #[derive(Debug)]
@@ -111,19 +111,23 @@ impl Core {
         name.into_iter().for_each(|name| self.set(name, momentum));
     }
 
-    pub fn step(&mut self) -> Result<()> {
+    /// A step; where `skip` (bool, rank 0) is true, nothing changes.
+    pub fn step(&mut self, skip: Option<&Tensor>) -> Result<()> {
         let mut state = std::mem::replace(&mut self.state, State::new(self.spec.name, 0));
-        let done = self.update(&mut state);
+        let done = self.update(&mut state, skip);
         self.state = state;
         done?;
         end_step()
     }
-    fn update(&self, state: &mut State) -> Result<()> {
+    fn update(&self, state: &mut State, skip: Option<&Tensor>) -> Result<()> {
         let mut numbers = Numbers::default();
         let moments = |group: usize, shape: &[usize]| (self.spec.moments)(&Settings { core: self, group }, shape);
-        state.step(&self.groups, moments, |u| self.call(&mut numbers, u))
+        state.step(&self.groups, skip, moments, |u| self.call(&mut numbers, u, skip))
     }
-    fn call(&self, numbers: &mut Numbers, u: Update<'_>) -> Result<()> {
+    pub fn params(&self) -> Vec<Param> {
+        self.groups.iter().flat_map(|g| &g.params).map(Param::tie).collect()
+    }
+    fn call(&self, numbers: &mut Numbers, u: Update<'_>, skip: Option<&Tensor>) -> Result<()> {
         let mut args: Vec<Argument> = vec![(&**u.param).into(), (&u.grad).into()];
         args.extend(u.moments.iter().map(|m| Argument::from(m.as_ref())));
         args.push(u.step.into());
@@ -136,7 +140,12 @@ impl Core {
         args.extend(self.flags[..self.spec.flags.len()].iter().map(|(_, on)| Argument::Scalar(Scalar::Bool(*on))));
         let new = call(self.spec.op, &args, &[])?;
         let cells = std::iter::once(&**u.param).chain(u.moments.iter().flatten());
-        cells.zip(&new).for_each(|(cell, value)| cell.set_data(value));
+        for (cell, value) in cells.zip(&new) {
+            match skip {
+                None => cell.set_data(value),
+                Some(skip) => cell.set_data(&chosen(skip, cell, value)?),
+            }
+        }
         Ok(())
     }
     pub fn zero_grad(&self) {
@@ -150,4 +159,10 @@ impl Core {
         self.state = self.state.loaded(&self.groups, moments, from)?;
         Ok(())
     }
+}
+
+/// `yes` where the condition holds, `no` elsewhere.
+pub(crate) fn chosen(condition: &Tensor, yes: &Tensor, no: &Tensor) -> Result<Tensor> {
+    let chosen = call("where", &[condition.into(), yes.into(), no.into()], &[])?;
+    Ok(chosen.into_iter().next().unwrap_or_else(|| no.alias()))
 }

@@ -5,6 +5,7 @@ mod average;
 mod core;
 mod group;
 mod numbers;
+mod scaler;
 pub mod schedule;
 mod state;
 
@@ -13,10 +14,12 @@ pub use algorithms::{
 };
 pub use average::Average;
 pub use group::Group;
+pub use scaler::GradScaler;
 pub use schedule::{Cosine, Schedule};
 
 use rtx_core::Result;
-use rtx_nn::StateDict;
+use rtx_nn::{Param, StateDict};
+use rtx_tensor::Tensor;
 
 /// What every optimizer does.
 ///
@@ -41,6 +44,13 @@ pub trait Optimizer {
     /// # Errors
     /// When a plan cannot be made or a kernel fails; memory shortage leaves parameters as they were.
     fn step(&mut self) -> Result<()>;
+    /// As [`Optimizer::step`]; where `skip` (a bool tensor of rank 0) is true, neither parameters nor state change.
+    ///
+    /// # Errors
+    /// As [`Optimizer::step`].
+    fn step_unless(&mut self, skip: &Tensor) -> Result<()>;
+    /// Its parameters, group after group.
+    fn params(&self) -> Vec<Param>;
     /// Forgets the gradients.
     fn zero_grad(&mut self);
     /// Sets the learning rate of all groups that have none of their own. A number: nothing recompiles.

@@ -42,8 +42,7 @@ impl Moment {
         if self.first == 0.0 {
             return from_bytes(dtype, shape, &vec![0; count * dtype.size()]);
         }
-        let bits = rtx_core::Scalar::Float(self.first).to_bits(dtype);
-        let bits = bits.ok_or_else(|| Error::new(Kind::Unsupported, format!("{} of {dtype}", self.name)))?;
+        let bits = u128::from(rtx_core::Scalar::Float(self.first).to_bits(dtype));
         from_bytes(dtype, shape, &bits.to_le_bytes()[..dtype.size()].repeat(count))
     }
 }
@@ -92,17 +91,18 @@ impl State {
         Self { optimizer, slots: (0..count).map(|_| None).collect(), clocks: Vec::new() }
     }
 
-    /// Counts the step and calls `update` for each parameter that has a gradient. Nothing of it is on the tape.
+    /// Counts the step, unless it is skipped, and calls `update` for each parameter that has a gradient. Nothing of it is on the tape.
     pub fn step(
         &mut self,
         groups: &[Group],
+        skip: Option<&Tensor>,
         moments: impl Fn(usize, &[usize]) -> Vec<Option<Moment>>,
         mut update: impl FnMut(Update<'_>) -> Result<()>,
     ) -> Result<()> {
         no_grad(|| {
             let grads: Vec<Option<Tensor>> = params(groups).map(|(_, p)| p.grad()).collect();
             self.give_birth(groups, &grads, moments)?;
-            self.tick(&grads);
+            self.tick(&grads, skip);
             for (((group, param), grad), slot) in params(groups).zip(grads).zip(&self.slots) {
                 let (Some(grad), Some(slot)) = (grad, slot) else { continue };
                 let step = &self.clocks[slot.clock];
@@ -136,7 +136,7 @@ impl State {
 
     /// Adds 1 to the step counts of parameters that have a gradient. Where only a part of those who share a count has
     /// one, the others go on with a count of their own.
-    fn tick(&mut self, grads: &[Option<Tensor>]) {
+    fn tick(&mut self, grads: &[Option<Tensor>], skip: Option<&Tensor>) {
         for clock in 0..self.clocks.len() {
             let shares = |slot: &&mut Option<Slot>| slot.as_ref().is_some_and(|s| s.clock == clock);
             let members = self.slots.iter_mut().zip(grads).filter(|(slot, _)| shares(slot));
@@ -147,7 +147,10 @@ impl State {
             let stays = (!rest.is_empty()).then(|| self.clocks[clock].clone());
             let new = self.clocks.len();
             rest.into_iter().filter_map(|(slot, _)| slot.as_mut()).for_each(|slot| slot.clock = new);
-            self.clocks[clock].add_(1);
+            match skip {
+                None => self.clocks[clock].add_(1),
+                Some(skip) => self.clocks[clock].add_(skip.logical_not()),
+            };
             self.clocks.extend(stays);
         }
     }

@@ -99,7 +99,7 @@ pub fn call(name: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Resul
     for (name, a) in kwargs {
         named.push((*name, outline(a, &mut handles)?));
     }
-    let read = |v: ValueId| handles[v.index()].numbers();
+    let read = |v: ValueId| Ok(handles[v.index()].numbers()?.into_iter().map(|n| n.scalar()).collect());
     let (i, bound) = rtx_ops::bind::choose(&targets.sigs(), &plain, &named, Some(&read))?;
     match targets.at(i) {
         Target::Op(def) => call_outlined(def, &bound, &handles),

@@ -116,6 +116,14 @@ impl Number {
     pub fn imaginary(self) -> f64 {
         if let Number::Complex(_, im) = self { im } else { 0.0 }
     }
+    /// As a number of the host; of a complex number the real part.
+    pub fn scalar(self) -> Scalar {
+        match self {
+            Number::Bool(b) => Scalar::Bool(b),
+            Number::Int(i) => Scalar::Int(i as i64),
+            other => Scalar::Float(other.to_f64()),
+        }
+    }
     fn is_nonzero(self) -> bool {
         self.to_f64() != 0.0 || self.imaginary() != 0.0
     }

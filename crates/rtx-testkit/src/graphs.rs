@@ -309,9 +309,7 @@ impl Maker<'_> {
         let y = self.like(dtype, &shape)?;
         let f = match dtype {
             DType::Bool => *self.random.pick(&[Max, Min, And, Or, Xor]),
-            d if d.is_int() => {
-                *self.random.pick(&[Add, Sub, Mul, Div, Rem, Pow, Max, Min, And, Or, Xor, Shl, Shr])
-            }
+            d if d.is_int() => *self.random.pick(&[Add, Sub, Mul, Div, Rem, Pow, Max, Min, And, Or, Xor, Shl, Shr]),
             _ => *self.random.pick(&[Add, Add, Sub, Mul, Mul, Div, Rem, Pow, Atan2, Max, Min]),
         };
         let y = self.b.binary(f, x, y)?;

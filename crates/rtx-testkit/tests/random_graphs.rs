@@ -41,7 +41,7 @@ fn the_oracle_runs_them() {
 #[test]
 fn every_primitive_is_covered() {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for seed in 0..4000 {
+    for seed in 0..5000 {
         let g = random_graph(seed, Options::default());
         laws::applied(&g.graph).for_each(|name| *counts.entry(name).or_default() += 1);
     }

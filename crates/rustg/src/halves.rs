@@ -85,7 +85,14 @@ impl Widener<'_> {
     }
 
     /// An instruction over operands in f32; `exact`: its result in f32 is a half as it is.
-    fn computed(&mut self, i: usize, operands: &[Id], exact: bool, out: &mut Nest, make: impl Fn(&[Id]) -> Instr) -> Id {
+    fn computed(
+        &mut self,
+        i: usize,
+        operands: &[Id],
+        exact: bool,
+        out: &mut Nest,
+        make: impl Fn(&[Id]) -> Instr,
+    ) -> Id {
         let wide: Vec<Id> = operands.iter().map(|&a| self.wide(a, out)).collect();
         let result = out.push(make(&wide));
         if !is_half(self.types[i]) {
@@ -103,7 +110,9 @@ fn is_exact(f: Function) -> bool {
     use Function::*;
     match f {
         Neg | Abs | Sign | Floor | Ceil | Trunc | RoundEven => true,
-        Sqrt | Exp | Expm1 | Log | Log1p | Sin | Cos | Tanh | Erf | Erfc | Lgamma | Digamma | Real | Imag | Not => false,
+        Sqrt | Exp | Expm1 | Log | Log1p | Sin | Cos | Tanh | Erf | Erfc | Lgamma | Digamma | Real | Imag | Not => {
+            false
+        }
     }
 }
 

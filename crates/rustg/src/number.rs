@@ -291,7 +291,10 @@ mod tests {
         }
         let e4m3 = |x: f64| <F8E4M3 as Number>::from_number(x).0;
         // The largest number; halfway to what there is not, and beyond.
-        assert_eq!((e4m3(448.0), e4m3(464.0), e4m3(464.1), e4m3(-1e30), e4m3(f64::INFINITY)), (0x7e, 0x7e, 0x7f, 0xff, 0x7f));
+        assert_eq!(
+            (e4m3(448.0), e4m3(464.0), e4m3(464.1), e4m3(-1e30), e4m3(f64::INFINITY)),
+            (0x7e, 0x7e, 0x7f, 0xff, 0x7f)
+        );
         assert_eq!((e4m3(2f64.powi(-10)), e4m3(2f64.powi(-10) * 1.01), e4m3(1.0625 + 2f64.powi(-40))), (0, 1, 0x39));
         let e5m2 = |x: f64| <F8E5M2 as Number>::from_number(x).0;
         assert_eq!((e5m2(57344.0), e5m2(61439.0), e5m2(61440.0), e5m2(-1e30)), (0x7b, 0x7b, 0x7c, 0xfc));

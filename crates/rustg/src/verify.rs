@@ -196,9 +196,7 @@ impl Nest {
                 DType::Bool => same(a, b),
                 t => Err(format!("condition %{} is {t}", c.0)),
             },
-            &Instr::Cast(to, a) => {
-                of(a).map(|_| to)
-            }
+            &Instr::Cast(to, a) => of(a).map(|_| to),
             &Instr::Bitcast(to, a) => of(a).and_then(|t| want(t.size() == to.size(), t)).map(|_| to),
             &Instr::Reduce(fold, a) => {
                 self.verify_walk()?;

@@ -70,7 +70,14 @@ pub(super) static PARAM: OpDef = OpDef {
         let (dtype, value) = (record::dtype(def, a, 1)?, record::number(def, a, 0)?);
         Ok(smallvec![b.param(dtype, value)?])
     },
-    samples: &[Sample::exact("0.1, f32"), Sample::exact("-1, i64"), Sample::exact("0.1, bf16"), Sample::exact("0.1, c64"), Sample::exact("0.1, c128"), Sample::exact("0.1, f8e5m2")],
+    samples: &[
+        Sample::exact("0.1, f32"),
+        Sample::exact("-1, i64"),
+        Sample::exact("0.1, bf16"),
+        Sample::exact("0.1, c64"),
+        Sample::exact("0.1, c128"),
+        Sample::exact("0.1, f8e5m2"),
+    ],
     ..SOURCE
 };
 pub(super) static IOTA: OpDef = OpDef {

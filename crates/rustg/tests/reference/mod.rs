@@ -423,7 +423,11 @@ pub fn reduce(f: Fold, t: DType, row: &[u64]) -> u64 {
     results.first().copied().unwrap_or(identity)
 }
 pub fn arg_reduce(f: Extremum, t: DType, row: &[u64]) -> usize {
-    let nan = |x: u64| matches!(t, DType::F32 if f32(x).is_nan()) || matches!(t, DType::F64 if f64(x).is_nan()) || is_half(t) && wide(t, x).is_nan();
+    let nan = |x: u64| {
+        matches!(t, DType::F32 if f32(x).is_nan())
+            || matches!(t, DType::F64 if f64(x).is_nan())
+            || is_half(t) && wide(t, x).is_nan()
+    };
     let mut best = 0;
     for (i, &x) in row.iter().enumerate() {
         let wins = match f {

@@ -36,11 +36,7 @@ pub(in crate::prims) static REAL: OpDef = OpDef {
         cx.each(|_| b.complex(cx.ct(), zero))
     }),
     saves: Saves::NONE,
-    samples: &[
-        Sample::exact("c64[3] = 1 -2 nan"),
-        Sample::exact("c128[2,0]"),
-        Sample::exact("f32[3]"),
-    ],
+    samples: &[Sample::exact("c64[3] = 1 -2 nan"), Sample::exact("c128[2,0]"), Sample::exact("f32[3]")],
     ..POINTWISE
 };
 
