@@ -10,6 +10,7 @@ use std::path::PathBuf;
 #[command(
     name = "rtx",
     version,
+    max_term_width = 100,
     about = "rtx: train, run and inspect models",
     after_help = "Every option of a run is in its config.toml; `rtx train --config FILE` does it again,\n\
                   bit for bit. RTX_EAGER=1 runs op by op, RTX_DUMP=graph,plan,kernel,source shows the\n\
@@ -46,25 +47,26 @@ pub enum Command {
 /// Options of `rtx train`.
 #[derive(Args, Debug, Default)]
 #[command(after_help = "\
-Tasks: sums, a GPT adds numbers of three digits; text, a GPT learns the bytes of a text\n\
-(--text); fashion-mnist, a convolutional net tells clothes apart (--data).\n\
-Presets of the GPT: nano 2×128, mini 4×256, gpt2 12×768 with a context of 1,024.\n\n\
-A run is a folder: config.toml, log.jsonl (no clock in it), times.jsonl, loss.svg,\n\
-sample.txt, and checkpoints step-NNNNNN of which `latest` is the last. Ctrl-C saves one\n\
-and ends; a second Ctrl-C ends at once. --resume goes on bit for bit, after a kill too.\n\n\
-Exit codes: 0 done · 1 refused or failed · 2 bad command line · 130 stopped by Ctrl-C, saved")]
+Tasks: sums, a GPT adds numbers of three digits (the default); text, a GPT learns the bytes of\n\
+--text; fashion-mnist, a convolutional net tells clothes apart (--data, by default where Debian's\n\
+package dataset-fashion-mnist puts them).\n\
+Presets: nano 2×128 (a minute or two), mini 4×256 (ten minutes on two cores), gpt2 12×768.\n\n\
+A run is a folder: config.toml, log.jsonl (no clock in it), times.jsonl, loss.svg, sample.txt, and\n\
+checkpoints step-NNNNNN, of which `latest` is the last. Ctrl-C saves one and ends; a second Ctrl-C\n\
+ends at once. --resume goes on bit for bit, after a kill too.\n\n\
+Exit codes: 0 done · 1 refused or failed · 2 a bad command line · 130 stopped by Ctrl-C, saved")]
 pub struct Train {
-    /// What is learned [default: sums, or text with --text]
-    #[arg(long, value_name = "sums|text|fashion-mnist", value_parser = Task::parse, hide_possible_values = true)]
+    /// What is learned: sums, text or fashion-mnist
+    #[arg(long, value_name = "TASK", value_parser = Task::parse)]
     pub task: Option<Task>,
     /// Learn the bytes of this text (UTF-8 files over 1 KB)
     #[arg(long, value_name = "FILE|FOLDER")]
     pub text: Option<PathBuf>,
-    /// The folder of the IDX files, gzipped or not [default: Debian's]
+    /// Where the pictures are: IDX files, gzipped or not
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Sizes of the GPT
-    #[arg(long, value_name = "nano|mini|gpt2", value_parser = Preset::parse)]
+    /// Sizes of the GPT that learns text: nano, mini or gpt2
+    #[arg(long, value_name = "NAME", value_parser = Preset::parse)]
     pub preset: Option<Preset>,
     /// Steps at most
     #[arg(long, value_name = "N")]
@@ -81,8 +83,8 @@ pub struct Train {
     /// CPU threads; results do not depend on them
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
-    /// Where it runs; this build knows cpu (see rtx doctor)
-    #[arg(long, value_name = "cpu|cuda:N")]
+    /// Where it runs: cpu (rtx doctor shows what there is)
+    #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Where the run is kept [default: runs/TASK-N]
     #[arg(long, value_name = "DIR")]

@@ -279,6 +279,13 @@ impl Meter {
             let value = if name.starts_with("bytes_") { bytes(n) } else { thousands(n) };
             out += &format!("  {:<24}{value}\n", name.replace('_', " ").replace('.', " · "));
         }
+        let part = 100.0 * c.replays as f64 / c.regions_run.max(1) as f64;
+        out += &format!("  {:<24}{part:.1} % of {} runs\n", "plan hits", thousands(c.regions_run));
+        out += "largest values held\n";
+        for held in torch::largest_values(8) {
+            let line = held.location.map_or(String::new(), |at| format!("   {at}"));
+            out += &format!("  {:<10}{:<24}{line}\n", bytes(held.bytes as u64), held.ty.to_string());
+        }
         out
     }
 }

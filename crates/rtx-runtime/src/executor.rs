@@ -1,5 +1,6 @@
 //! [`Executor`]: one device with its plans, memory and counters.
 use crate::counters::{Counters, FlushReason, Totals};
+use crate::held::Register;
 use crate::memory::Pool;
 use crate::record;
 use crate::region::Region;
@@ -44,6 +45,7 @@ struct Shared {
     limits: Limits,
     pool: Arc<Pool>,
     totals: Totals,
+    register: Register,
     /// Held while a thread appends to a region, so that one thread may close another's region between two of its
     /// record calls and never within one.
     recording: Mutex<()>,
@@ -69,12 +71,18 @@ impl Executor {
             device,
             compiler,
             totals: Totals::default(),
+            register: Register::default(),
             recording: Mutex::default(),
             runner: Mutex::new(Runner::new(limits.plan_bytes)),
             failure: Mutex::default(),
             last_miss: Mutex::default(),
             limits,
         }))
+    }
+
+    /// The values in memory.
+    pub(crate) fn register(&self) -> &Register {
+        &self.0.register
     }
 
     /// The device.

@@ -43,7 +43,12 @@ pub(crate) struct Storage {
 
 impl Value {
     pub(crate) fn new(executor: &Executor, ty: Type, location: Option<Location>, state: State) -> Self {
-        Value(Arc::new(Inner { executor: executor.clone(), ty, location, state: Mutex::new(state) }))
+        let ready = matches!(state, State::Ready(_));
+        let value = Value(Arc::new(Inner { executor: executor.clone(), ty, location, state: Mutex::new(state) }));
+        if ready {
+            executor.register().note(&value.0);
+        }
+        value
     }
 
     /// A value from its elements, dense in row-major order.
@@ -180,6 +185,9 @@ impl Value {
 
     /// Sets the state and drops the old one outside the lock.
     pub(crate) fn set_state(&self, state: State) {
+        if matches!(state, State::Ready(_)) {
+            self.0.executor.register().note(&self.0);
+        }
         let old = std::mem::replace(&mut *lock(&self.0.state), state);
         drop(old);
     }

@@ -66,5 +66,8 @@ pub use search::{
     trapz, tril_indices, triu_indices,
 };
 pub use shape::keep;
-pub use stats::{Counters, Memory, counters, empty_cache, end_step, flush, memory, no_new_plans, reset_peak_memory};
+pub use stats::{
+    Counters, HeldValue, Memory, counters, empty_cache, end_step, flush, largest_values, memory, no_new_plans,
+    reset_peak_memory,
+};
 pub use tensor::Tensor;

@@ -1,6 +1,6 @@
 //! What the executor has done, and when its work runs.
 use crate::{Result, engine};
-pub use rtx_runtime::Counters;
+pub use rtx_runtime::{Counters, HeldValue};
 
 /// What has happened so far on the processor; subtract two snapshots for what happened between them.
 pub fn counters() -> Counters {
@@ -20,6 +20,20 @@ pub struct Memory {
 pub fn memory() -> Memory {
     let c = counters();
     Memory { live_bytes: c.bytes_live, peak_bytes: c.bytes_peak, cached_bytes: c.bytes_cached }
+}
+/// The `n` largest tensors in memory, the largest first, with the line that recorded each: what a variable that is
+/// still in scope keeps alive is found here.
+///
+/// # Example
+/// ```
+/// let logits = rtx_tensor::zeros([64, 1000]);
+/// rtx_tensor::flush().unwrap();
+/// let held = &rtx_tensor::largest_values(1)[0];
+/// assert_eq!((held.ty.to_string().as_str(), held.bytes), ("f32 [64, 1000]", 256_000));
+/// # drop(logits);
+/// ```
+pub fn largest_values(n: usize) -> Vec<HeldValue> {
+    engine::cpu().largest_values(n)
 }
 /// Starts a new measurement of the peak.
 pub fn reset_peak_memory() {
