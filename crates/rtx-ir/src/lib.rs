@@ -7,6 +7,7 @@ mod builder;
 mod def;
 mod gradient;
 mod graph;
+mod matrices;
 mod op;
 pub mod oracle;
 pub mod prims;
@@ -23,6 +24,7 @@ pub use def::{
     Saves, Stability, Types, attrs,
 };
 pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
+pub use matrices::Triangle;
 pub use op::{Attr, Attrs, Collective, ConvDim, Convolution, Factor, Op, Prim, ScatterOp};
 pub use program::Program;
 pub use signature::{Parameter, Signature, split_list};

@@ -16,6 +16,7 @@ pub mod aliases;
 pub mod attention;
 pub mod bind;
 pub mod create;
+pub mod decomposition;
 pub mod index;
 pub mod linear;
 pub mod loss;
@@ -56,6 +57,7 @@ const FAMILIES: &[&[&OpDef]] = &[
     loss::ALL,
     attention::ALL,
     create::ALL,
+    decomposition::ALL,
     random::ALL,
     optimizer::ALL,
     scan::ALL,

@@ -1,7 +1,7 @@
 //! Matrix factorizations and triangular solves, over the last two dims; what stands before them is a batch.
 use crate::{
-    Bound, Builder, Factor, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample, Saves, Type, Types,
-    ValueId, record, rules,
+    Bound, Builder, Factor, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample, Saves, Triangle,
+    Type, Types, ValueId, record, rules,
 };
 use rtx_core::{DType, Dim, Kind, Result, Shape};
 use smallvec::{SmallVec, smallvec};
@@ -110,87 +110,6 @@ fn solve(b: &mut Builder<'_>, def: &OpDef, a: &Bound) -> Result<Outs> {
     Ok(smallvec![b.prim(prim, &[record::tensor(def, a, 0)?, record::tensor(def, a, 1)?])?])
 }
 
-/// Matrix algebra for gradient rules.
-trait Matrices {
-    fn t(&mut self, x: ValueId) -> Result<ValueId>;
-    /// The elements at and below the diagonal moved by `diagonal`.
-    fn lower(&mut self, x: ValueId, diagonal: i64) -> Result<ValueId>;
-    /// The elements at and above it.
-    fn upper(&mut self, x: ValueId, diagonal: i64) -> Result<ValueId>;
-    /// A vector as a column beside a matrix.
-    fn column(&mut self, x: ValueId) -> Result<ValueId>;
-    /// A vector as a row.
-    fn row(&mut self, x: ValueId) -> Result<ValueId>;
-    /// Rows or columns `from..from + len`.
-    fn rows(&mut self, x: ValueId, from: usize, len: usize) -> Result<ValueId>;
-    fn columns(&mut self, x: ValueId, from: usize, len: usize) -> Result<ValueId>;
-    /// `op(a)⁻¹ x` for triangular `a`.
-    fn solve(&mut self, upper: bool, transpose: bool, unit: bool, a: ValueId, x: ValueId) -> Result<ValueId>;
-    /// `x op(a)⁻¹`.
-    fn solve_right(&mut self, upper: bool, transpose: bool, unit: bool, a: ValueId, x: ValueId) -> Result<ValueId>;
-    /// `[x; y]` along an axis counted from the end.
-    fn beside(&mut self, x: ValueId, y: ValueId, from_end: usize) -> Result<ValueId>;
-    /// `column - row` of the positions in the last two dims.
-    fn offset(&mut self, x: ValueId) -> Result<ValueId>;
-}
-
-impl Matrices for Builder<'_> {
-    fn t(&mut self, x: ValueId) -> Result<ValueId> {
-        self.transpose_last(x)
-    }
-    fn lower(&mut self, x: ValueId, diagonal: i64) -> Result<ValueId> {
-        let offset = self.offset(x)?;
-        let limit = self.constant(DType::I64, diagonal)?;
-        let keep = self.le(offset, limit)?;
-        self.select(keep, x, 0.0)
-    }
-    fn upper(&mut self, x: ValueId, diagonal: i64) -> Result<ValueId> {
-        let offset = self.offset(x)?;
-        let limit = self.constant(DType::I64, diagonal)?;
-        let keep = self.le(limit, offset)?;
-        self.select(keep, x, 0.0)
-    }
-    fn column(&mut self, x: ValueId) -> Result<ValueId> {
-        let mut shape = self.shape(x);
-        shape.push(1);
-        self.reshape(x, &shape)
-    }
-    fn row(&mut self, x: ValueId) -> Result<ValueId> {
-        let mut shape = self.shape(x);
-        shape.insert(shape.rank() - 1, 1);
-        self.reshape(x, &shape)
-    }
-    fn rows(&mut self, x: ValueId, from: usize, len: usize) -> Result<ValueId> {
-        let axis = self.rank(x) - 2;
-        self.slice(x, axis, from as i64, len)
-    }
-    fn columns(&mut self, x: ValueId, from: usize, len: usize) -> Result<ValueId> {
-        let axis = self.rank(x) - 1;
-        self.slice(x, axis, from as i64, len)
-    }
-    fn solve(&mut self, upper: bool, transpose: bool, unit: bool, a: ValueId, x: ValueId) -> Result<ValueId> {
-        self.prim(Prim::TriangularSolve { upper, transpose, unit }, &[a, x])
-    }
-    fn solve_right(&mut self, upper: bool, transpose: bool, unit: bool, a: ValueId, x: ValueId) -> Result<ValueId> {
-        let x = self.t(x)?;
-        let y = self.solve(upper, !transpose, unit, a, x)?;
-        self.t(y)
-    }
-    fn beside(&mut self, x: ValueId, y: ValueId, from_end: usize) -> Result<ValueId> {
-        let axis = self.rank(x) - from_end;
-        self.prim(Prim::Concat { axis }, &[x, y])
-    }
-    fn offset(&mut self, x: ValueId) -> Result<ValueId> {
-        let shape = self.shape(x);
-        let r = shape.rank();
-        let own: Shape = shape.iter().skip(r - 2).collect();
-        let row = self.prim(Prim::Iota { shape: own.clone(), axis: 0 }, &[])?;
-        let column = self.prim(Prim::Iota { shape: own, axis: 1 }, &[])?;
-        let offset = self.sub(column, row)?;
-        self.expand(offset, &shape)
-    }
-}
-
 /// The cotangent of output `i`, zeros where nothing flows in.
 fn cotangent(b: &mut Builder<'_>, cx: &GradCx<'_>, i: usize) -> Result<ValueId> {
     cx.cotangents[i].map_or_else(|| b.zeros_like(cx.outputs[i]), Ok)
@@ -203,9 +122,9 @@ fn extents(b: &Builder<'_>, x: ValueId) -> (usize, usize) {
 /// A cotangent of a symmetric matrix as one of its lower triangle, which is all that is read: an element below the
 /// diagonal counts for both of its places.
 fn to_lower(b: &mut Builder<'_>, g: ValueId) -> Result<ValueId> {
-    let mirrored = b.t(g)?;
-    let below = b.lower(mirrored, -1)?;
-    let g = b.lower(g, 0)?;
+    let mirrored = b.transpose_last(g)?;
+    let below = b.tril(mirrored, -1)?;
+    let g = b.tril(g, 0)?;
     b.add(g, below)
 }
 
@@ -227,13 +146,13 @@ fn grad_factor(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
 /// decomposition", §5).
 fn grad_cholesky(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<ValueId> {
     let (l, g) = (cx.outputs[0], cotangent(b, cx, 0)?);
-    let lt = b.t(l)?;
+    let lt = b.transpose_last(l)?;
     let product = b.matmul(lt, g)?;
-    let (whole, below) = (b.lower(product, 0)?, b.lower(product, -1)?);
+    let (whole, below) = (b.tril(product, 0)?, b.tril(product, -1)?);
     let phi = b.add(whole, below)?;
     let phi = b.mul(phi, 0.5)?;
-    let left = b.solve(false, true, false, l, phi)?;
-    let s = b.solve_right(false, false, false, l, left)?;
+    let left = b.solve_triangle(Triangle::LOWER.t(), l, phi)?;
+    let s = b.solve_triangle_right(Triangle::LOWER, l, left)?;
     to_lower(b, s)
 }
 
@@ -245,53 +164,51 @@ fn grad_lu(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<ValueId> {
     let k = m.min(n);
     let (square_rows, g_rows) = (b.rows(lu, 0, k)?, b.rows(g, 0, k)?);
     let (square, gs) = (b.columns(square_rows, 0, k)?, b.columns(g_rows, 0, k)?);
-    let (below, above) = (b.lower(gs, -1)?, b.upper(gs, 0)?);
-    let u = b.upper(square, 0)?;
+    let (below, above) = (b.tril(gs, -1)?, b.triu(gs, 0)?);
+    let u = b.triu(square, 0)?;
     let l = unit_lower(b, square)?;
-    let (lt, ut) = (b.t(l)?, b.t(u)?);
+    let (lt, ut) = (b.transpose_last(l)?, b.transpose_last(u)?);
     let mut in_l = b.matmul(lt, below)?;
     let mut in_u = b.matmul(above, ut)?;
     if n > k {
         let (u2, g2) = (b.columns(square_rows, k, n - k)?, b.columns(g_rows, k, n - k)?);
-        let u2t = b.t(u2)?;
+        let u2t = b.transpose_last(u2)?;
         let more = b.matmul(g2, u2t)?;
         in_l = b.sub(in_l, more)?;
     }
     let rest = if m > k { Some((b.rows(lu, k, m - k)?, b.rows(g, k, m - k)?)) } else { None };
     if let Some((l2, g2)) = rest {
-        let l2t = b.t(l2)?;
+        let l2t = b.transpose_last(l2)?;
         let more = b.matmul(l2t, g2)?;
         in_u = b.sub(in_u, more)?;
     }
-    let (in_l, in_u) = (b.lower(in_l, -1)?, b.upper(in_u, 0)?);
+    let (in_l, in_u) = (b.tril(in_l, -1)?, b.triu(in_u, 0)?);
     let inside = b.add(in_l, in_u)?;
-    let left = b.solve(false, true, true, square, inside)?;
-    let mut ga = b.solve_right(true, true, false, square, left)?;
+    let left = b.solve_triangle(Triangle::UNIT_LOWER.t(), square, inside)?;
+    let mut ga = b.solve_triangle_right(Triangle::UPPER.t(), square, left)?;
     if n > k {
         let g2 = b.columns(g_rows, k, n - k)?;
-        let g2 = b.solve(false, true, true, square, g2)?;
-        ga = b.beside(ga, g2, 1)?;
+        let g2 = b.solve_triangle(Triangle::UNIT_LOWER.t(), square, g2)?;
+        ga = beside(b, ga, g2, 1)?;
     }
     if let Some((_, g2)) = rest {
-        let g2 = b.solve_right(true, true, false, square, g2)?;
-        ga = b.beside(ga, g2, 2)?;
+        let g2 = b.solve_triangle_right(Triangle::UPPER.t(), square, g2)?;
+        ga = beside(b, ga, g2, 2)?;
     }
     // Row i of what was factorized is row perm[i] of the operand.
-    let mut shape = b.shape(perm);
-    shape.push(m);
-    let (column, axis) = (b.column(perm)?, shape.rank() - 1);
-    let position = b.prim(Prim::Iota { shape, axis }, &[])?;
-    let p = b.eq(column, position)?;
-    let p = b.cast(p, b.dtype(ga))?;
-    let pt = b.t(p)?;
+    let p = b.permutation(perm, b.dtype(ga))?;
+    let pt = b.transpose_last(p)?;
     b.matmul(pt, ga)
+}
+/// `[x; y]` along an axis counted from the end.
+fn beside(b: &mut Builder<'_>, x: ValueId, y: ValueId, from_end: usize) -> Result<ValueId> {
+    let axis = b.rank(x) - from_end;
+    b.prim(Prim::Concat { axis }, &[x, y])
 }
 /// The lower triangle with ones on the diagonal.
 fn unit_lower(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
-    let below = b.lower(x, -1)?;
-    let offset = b.offset(x)?;
-    let zero = b.constant(DType::I64, 0i64)?;
-    let on = b.eq(offset, zero)?;
+    let below = b.tril(x, -1)?;
+    let on = b.on_diagonal(&b.shape(x))?;
     b.select(on, 1.0, below)
 }
 
@@ -308,37 +225,37 @@ fn grad_qr(b: &mut Builder<'_>, cx: &GradCx<'_>, full: bool) -> Result<ValueId> 
     let (mut gq, gr) = (cotangent(b, cx, 0)?, cotangent(b, cx, 1)?);
     let k = m.min(n);
     let (r1, gr1) = (b.columns(r, 0, k)?, b.columns(gr, 0, k)?);
-    let mut beside = None;
+    let mut right = None;
     if n > k {
         let gr2 = b.columns(gr, k, n - k)?;
-        let (a2, gr2t) = (b.columns(cx.inputs[0], k, n - k)?, b.t(gr2)?);
+        let (a2, gr2t) = (b.columns(cx.inputs[0], k, n - k)?, b.transpose_last(gr2)?);
         let more = b.matmul(a2, gr2t)?;
         gq = b.add(gq, more)?;
-        beside = Some(b.matmul(q, gr2)?);
+        right = Some(b.matmul(q, gr2)?);
     }
-    let (rt, qt) = (b.t(r1)?, b.t(q)?);
+    let (rt, qt) = (b.transpose_last(r1)?, b.transpose_last(q)?);
     // Below the diagonal `R` is zero whatever the operand is.
-    let gr1 = b.upper(gr1, 0)?;
+    let gr1 = b.triu(gr1, 0)?;
     let (in_r, in_q) = (b.matmul(gr1, rt)?, b.matmul(qt, gq)?);
     let inside = b.sub(in_r, in_q)?;
-    let (whole, strict) = (b.upper(inside, 0)?, b.upper(inside, 1)?);
-    let mirrored = b.t(strict)?;
+    let (whole, strict) = (b.triu(inside, 0)?, b.triu(inside, 1)?);
+    let mirrored = b.transpose_last(strict)?;
     let sym = b.add(whole, mirrored)?;
     let product = b.matmul(q, sym)?;
     let g = b.add(gq, product)?;
-    let g = b.solve_right(true, true, false, r1, g)?;
-    beside.map_or(Ok(g), |right| b.beside(g, right, 1))
+    let g = b.solve_triangle_right(Triangle::UPPER.t(), r1, g)?;
+    right.map_or(Ok(g), |right| beside(b, g, right, 1))
 }
 
 /// `V (diag(gw) + Vᵀ gV / E) Vᵀ`, `E[i, j] = w[j] - w[i]` off the diagonal (Giles 2008, "Collected matrix derivative
 /// results", §3.1).
 fn grad_eigh(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<ValueId> {
     let (w, v) = (cx.outputs[0], cx.outputs[1]);
-    let vt = b.t(v)?;
+    let vt = b.transpose_last(v)?;
     let mut inside = match cx.cotangents[1] {
         Some(gv) => {
             let product = b.matmul(vt, gv)?;
-            let (row, column) = (b.row(w)?, b.column(w)?);
+            let (row, column) = (b.as_row(w)?, b.as_column(w)?);
             let gap = b.sub(row, column)?;
             apart(b, product, gap)?
         }
@@ -353,19 +270,15 @@ fn grad_eigh(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<ValueId> {
 }
 /// `x / gap` off the diagonal, 0 on it.
 fn apart(b: &mut Builder<'_>, x: ValueId, gap: ValueId) -> Result<ValueId> {
-    let offset = b.offset(x)?;
-    let zero = b.constant(DType::I64, 0i64)?;
-    let on = b.eq(offset, zero)?;
+    let on = b.on_diagonal(&b.shape(x))?;
     let gap = b.select(on, 1.0, gap)?;
     let y = b.div(x, gap)?;
     b.select(on, 0.0, y)
 }
 /// `x` with a vector added to its diagonal.
 fn add_diagonal(b: &mut Builder<'_>, x: ValueId, d: ValueId) -> Result<ValueId> {
-    let offset = b.offset(x)?;
-    let zero = b.constant(DType::I64, 0i64)?;
-    let on = b.eq(offset, zero)?;
-    let column = b.column(d)?;
+    let on = b.on_diagonal(&b.shape(x))?;
+    let column = b.as_column(d)?;
     let d = b.select(on, column, 0.0)?;
     b.add(x, d)
 }
@@ -378,14 +291,14 @@ fn grad_svd(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<ValueId> {
     let k = m.min(n);
     let s = cx.outputs[1];
     let (u, vt) = (b.columns(cx.outputs[0], 0, k)?, b.rows(cx.outputs[2], 0, k)?);
-    let (ut, v) = (b.t(u)?, b.t(vt)?);
+    let (ut, v) = (b.transpose_last(u)?, b.transpose_last(vt)?);
     let gu = cx.cotangents[0].map(|g| b.columns(g, 0, k)).transpose()?;
     let gvt = cx.cotangents[2].map(|g| b.rows(g, 0, k)).transpose()?;
-    let (row, column) = (b.row(s)?, b.column(s)?);
+    let (row, column) = (b.as_row(s)?, b.as_column(s)?);
     let (r2, c2) = (b.mul(row, row)?, b.mul(column, column)?);
     let gap = b.sub(r2, c2)?;
     let skew = |b: &mut Builder<'_>, x: ValueId| {
-        let t = b.t(x)?;
+        let t = b.transpose_last(x)?;
         let d = b.sub(x, t)?;
         apart(b, d, gap)
     };
@@ -400,7 +313,7 @@ fn grad_svd(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<ValueId> {
     if let Some(gvt) = gvt {
         // Vᵀ gV is the transpose of gVᵀ V.
         let x = b.matmul(gvt, v)?;
-        let x = b.t(x)?;
+        let x = b.transpose_last(x)?;
         let x = skew(b, x)?;
         let x = b.mul(x, column)?;
         inside = b.add(inside, x)?;
@@ -435,16 +348,16 @@ fn grad_solve(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
         return Err(rules::refuse(cx.op.name(), Kind::Internal, "not a triangular solve"));
     };
     let (a, x) = (cx.inputs[0], cx.outputs[0]);
-    let gb = b.solve(upper, !transpose, unit, a, cx.ct())?;
+    let gb = b.solve_triangle(Triangle { upper, transpose, unit }.t(), a, cx.ct())?;
     cx.each(|i| {
         if i == 1 {
             return Ok(gb);
         }
         let (left, right) = if transpose { (x, gb) } else { (gb, x) };
-        let right = b.t(right)?;
+        let right = b.transpose_last(right)?;
         let g = b.matmul(left, right)?;
         let g = b.neg(g)?;
-        if upper { b.upper(g, i64::from(unit)) } else { b.lower(g, -i64::from(unit)) }
+        if upper { b.triu(g, i64::from(unit)) } else { b.tril(g, -i64::from(unit)) }
     })
 }
 
