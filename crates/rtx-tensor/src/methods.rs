@@ -183,6 +183,36 @@ impl Tensor {
     pub fn celu_with(&self, options: options::Celu) -> Tensor {
         TryTensor::try_celu_with(self, options).or_panic()
     }
+    /// As linalg_cholesky.
+    #[track_caller]
+    pub fn cholesky(&self) -> Tensor {
+        TryTensor::try_cholesky(self).or_panic()
+    }
+    /// [`Tensor::cholesky`] with options.
+    #[track_caller]
+    pub fn cholesky_with(&self, options: options::Cholesky) -> Tensor {
+        TryTensor::try_cholesky_with(self, options).or_panic()
+    }
+    /// The inverse of A = L L' (or U' U with upper) for the factor `self`.
+    #[track_caller]
+    pub fn cholesky_inverse(&self) -> Tensor {
+        TryTensor::try_cholesky_inverse(self).or_panic()
+    }
+    /// [`Tensor::cholesky_inverse`] with options.
+    #[track_caller]
+    pub fn cholesky_inverse_with(&self, options: options::CholeskyInverse) -> Tensor {
+        TryTensor::try_cholesky_inverse_with(self, options).or_panic()
+    }
+    /// The X of A X = self with A = L L' (or U' U with upper) for the factor `input2`.
+    #[track_caller]
+    pub fn cholesky_solve(&self, input2: impl Operand) -> Tensor {
+        TryTensor::try_cholesky_solve(self, input2).or_panic()
+    }
+    /// [`Tensor::cholesky_solve`] with options.
+    #[track_caller]
+    pub fn cholesky_solve_with(&self, input2: impl Operand, options: options::CholeskySolve) -> Tensor {
+        TryTensor::try_cholesky_solve_with(self, input2, options).or_panic()
+    }
     /// min(self, max), a `clamp` by max alone.
     #[track_caller]
     pub fn clamp_max(&self, max: impl Operand) -> Tensor {
@@ -272,6 +302,11 @@ impl Tensor {
     pub fn deg2rad(&self) -> Tensor {
         TryTensor::try_deg2rad(self).or_panic()
     }
+    /// As linalg_det.
+    #[track_caller]
+    pub fn det(&self) -> Tensor {
+        TryTensor::try_det(self).or_panic()
+    }
     /// x_{t+1} - x_t along dim, n times, after prepend and append are joined on; of bools whether they differ.
     #[track_caller]
     pub fn diff(&self) -> Tensor {
@@ -281,6 +316,11 @@ impl Tensor {
     #[track_caller]
     pub fn diff_with(&self, options: options::Diff) -> Tensor {
         TryTensor::try_diff_with(self, options).or_panic()
+    }
+    /// The derivative of `log |Γ(x)|`; of 0 an infinity of the other sign, NaN at negative integers.
+    #[track_caller]
+    pub fn digamma(&self) -> Tensor {
+        TryTensor::try_digamma(self).or_panic()
     }
     /// self / other; rounded toward zero with "trunc", down with "floor" (as floor_divide). Integers are divided as f32 without a mode and stay integers with one. The gradient of a rounded quotient is 0.
     #[track_caller]
@@ -311,6 +351,11 @@ impl Tensor {
     #[track_caller]
     pub fn erf(&self) -> Tensor {
         TryTensor::try_erf(self).or_panic()
+    }
+    /// `1 - erf(x)` without cancellation.
+    #[track_caller]
+    pub fn erfc(&self) -> Tensor {
+        TryTensor::try_erfc(self).or_panic()
     }
     /// `e^x`.
     #[track_caller]
@@ -467,6 +512,11 @@ impl Tensor {
     pub fn hypot(&self, other: impl Operand) -> Tensor {
         TryTensor::try_hypot(self, other).or_panic()
     }
+    /// The imaginary parts of complex numbers.
+    #[track_caller]
+    pub fn imag(&self) -> Tensor {
+        TryTensor::try_imag(self).or_panic()
+    }
     /// self with the slices of source added along dim where index says, in ascending order.
     #[track_caller]
     pub fn index_add(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Tensor {
@@ -476,6 +526,11 @@ impl Tensor {
     #[track_caller]
     pub fn index_select(&self, dim: impl Int, index: impl Operand) -> Tensor {
         TryTensor::try_index_select(self, dim, index).or_panic()
+    }
+    /// As linalg_inv.
+    #[track_caller]
+    pub fn inverse(&self) -> Tensor {
+        TryTensor::try_inverse(self).or_panic()
     }
     /// self = other, or |self - other| ≤ atol + rtol |other| and finite; NaN equals NaN with equal_nan.
     #[track_caller]
@@ -552,6 +607,11 @@ impl Tensor {
     pub fn lerp(&self, end: impl Operand, weight: impl IntoScalar) -> Tensor {
         TryTensor::try_lerp(self, end, weight).or_panic()
     }
+    /// `log |Γ(x)|`; infinite at 0 and below at every integer.
+    #[track_caller]
+    pub fn lgamma(&self) -> Tensor {
+        TryTensor::try_lgamma(self).or_panic()
+    }
     /// The natural logarithm.
     #[track_caller]
     pub fn log(&self) -> Tensor {
@@ -602,6 +662,11 @@ impl Tensor {
     pub fn logcumsumexp(&self, dim: impl Int) -> Tensor {
         TryTensor::try_logcumsumexp(self, dim).or_panic()
     }
+    /// log det A; NaN where the determinant is negative.
+    #[track_caller]
+    pub fn logdet(&self) -> Tensor {
+        TryTensor::try_logdet(self).or_panic()
+    }
     /// Are both elements not zero?
     #[track_caller]
     pub fn logical_and(&self, other: impl Operand) -> Tensor {
@@ -641,6 +706,11 @@ impl Tensor {
     #[track_caller]
     pub fn lt(&self, other: impl Operand) -> Tensor {
         TryTensor::try_lt(self, other).or_panic()
+    }
+    /// The X of A X = self from what lu_factor gives.
+    #[track_caller]
+    pub fn lu_solve(&self, LU_data: impl Operand, LU_pivots: impl Operand) -> Tensor {
+        TryTensor::try_lu_solve(self, LU_data, LU_pivots).or_panic()
     }
     /// value where the mask is true, self elsewhere; keeps self's dtype.
     #[track_caller]
@@ -757,6 +827,11 @@ impl Tensor {
     pub fn nonzero_static_with(&self, size: impl Int, options: options::NonzeroStatic) -> Tensor {
         TryTensor::try_nonzero_static_with(self, size, options).or_panic()
     }
+    /// The sum of the singular values of a matrix.
+    #[track_caller]
+    pub fn nuclear_norm(&self) -> Tensor {
+        TryTensor::try_nuclear_norm(self).or_panic()
+    }
     /// out\[i.., c\] = 1 where self\[i..\] = c, else 0, as i64; the number of classes is given.
     #[track_caller]
     pub fn one_hot(&self) -> Tensor {
@@ -776,6 +851,16 @@ impl Tensor {
     #[track_caller]
     pub fn overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Tensor {
         TryTensor::try_overlap_add_with(self, dim, length, options).or_panic()
+    }
+    /// The Moore-Penrose inverse over singular values above rcond · largest.
+    #[track_caller]
+    pub fn pinverse(&self) -> Tensor {
+        TryTensor::try_pinverse(self).or_panic()
+    }
+    /// [`Tensor::pinverse`] with options.
+    #[track_caller]
+    pub fn pinverse_with(&self, options: options::Pinverse) -> Tensor {
+        TryTensor::try_pinverse_with(self, options).or_panic()
     }
     /// +x, which is x.
     #[track_caller]
@@ -801,6 +886,16 @@ impl Tensor {
     #[track_caller]
     pub fn prod_with(&self, dim: impl IntoAxes, options: options::Prod) -> Tensor {
         TryTensor::try_prod_with(self, dim, options).or_panic()
+    }
+    /// V diag(1/s) U' over the singular values above `limit`; with hermitian through eigenvalues (Golub and Pereyra 1973, "The differentiation of pseudo-inverses", for the gradient at constant rank).
+    #[track_caller]
+    pub fn pseudo_inverse(&self, limit: impl Operand) -> Tensor {
+        TryTensor::try_pseudo_inverse(self, limit).or_panic()
+    }
+    /// [`Tensor::pseudo_inverse`] with options.
+    #[track_caller]
+    pub fn pseudo_inverse_with(&self, limit: impl Operand, options: options::PseudoInverse) -> Tensor {
+        TryTensor::try_pseudo_inverse_with(self, limit, options).or_panic()
     }
     /// What lies at position q · (n - 1) of the sorted elements along dim, or of all; between two, by interpolation. Several q make a dim in front. NaN where there is one.
     #[track_caller]
@@ -937,6 +1032,11 @@ impl Tensor {
     pub fn sinh(&self) -> Tensor {
         TryTensor::try_sinh(self).or_panic()
     }
+    /// As linalg_slogdet.
+    #[track_caller]
+    pub fn slogdet(&self) -> (Tensor, Tensor) {
+        TryTensor::try_slogdet(self).or_panic()
+    }
     /// exp(x - max x) / Σ exp(x - max x) along dim; halves are computed in f32.
     #[track_caller]
     pub fn softmax(&self, dim: impl Int) -> Tensor {
@@ -1032,6 +1132,16 @@ impl Tensor {
     pub fn sum_with(&self, dim: impl IntoAxes, options: options::Sum) -> Tensor {
         TryTensor::try_sum_with(self, dim, options).or_panic()
     }
+    /// A = U diag(S) V'; with some=False square U and V, without compute_uv zeros in their place.
+    #[track_caller]
+    pub fn svd(&self) -> (Tensor, Tensor, Tensor) {
+        TryTensor::try_svd(self).or_panic()
+    }
+    /// [`Tensor::svd`] with options.
+    #[track_caller]
+    pub fn svd_with(&self, options: options::Svd) -> (Tensor, Tensor, Tensor) {
+        TryTensor::try_svd_with(self, options).or_panic()
+    }
     /// sin x / cos x.
     #[track_caller]
     pub fn tan(&self) -> Tensor {
@@ -1061,6 +1171,16 @@ impl Tensor {
     #[track_caller]
     pub fn topk_with(&self, k: impl Int, options: options::Topk) -> (Tensor, Tensor) {
         TryTensor::try_topk_with(self, k, options).or_panic()
+    }
+    /// The x of A x = self for a triangular A or its transpose, and A.
+    #[track_caller]
+    pub fn triangular_solve(&self, A: impl Operand) -> (Tensor, Tensor) {
+        TryTensor::try_triangular_solve(self, A).or_panic()
+    }
+    /// [`Tensor::triangular_solve`] with options.
+    #[track_caller]
+    pub fn triangular_solve_with(&self, A: impl Operand, options: options::TriangularSolve) -> (Tensor, Tensor) {
+        TryTensor::try_triangular_solve_with(self, A, options).or_panic()
     }
     /// Zero where column > row + diagonal, in the last two dims.
     #[track_caller]
@@ -1296,6 +1416,36 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_celu_with(&self, options: options::Celu) -> Result<Tensor>;
+    /// [`Tensor::cholesky`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cholesky(&self) -> Result<Tensor>;
+    /// [`Tensor::cholesky_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cholesky_with(&self, options: options::Cholesky) -> Result<Tensor>;
+    /// [`Tensor::cholesky_inverse`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cholesky_inverse(&self) -> Result<Tensor>;
+    /// [`Tensor::cholesky_inverse_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cholesky_inverse_with(&self, options: options::CholeskyInverse) -> Result<Tensor>;
+    /// [`Tensor::cholesky_solve`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cholesky_solve(&self, input2: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::cholesky_solve_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cholesky_solve_with(&self, input2: impl Operand, options: options::CholeskySolve) -> Result<Tensor>;
     /// [`Tensor::clamp_max`].
     ///
     /// # Errors
@@ -1385,6 +1535,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_deg2rad(&self) -> Result<Tensor>;
+    /// [`Tensor::det`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_det(&self) -> Result<Tensor>;
     /// [`Tensor::diff`].
     ///
     /// # Errors
@@ -1395,6 +1550,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_diff_with(&self, options: options::Diff) -> Result<Tensor>;
+    /// [`Tensor::digamma`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_digamma(&self) -> Result<Tensor>;
     /// [`Tensor::div`].
     ///
     /// # Errors
@@ -1425,6 +1585,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_erf(&self) -> Result<Tensor>;
+    /// [`Tensor::erfc`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_erfc(&self) -> Result<Tensor>;
     /// [`Tensor::exp`].
     ///
     /// # Errors
@@ -1580,6 +1745,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_hypot(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::imag`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_imag(&self) -> Result<Tensor>;
     /// [`Tensor::index_add`].
     ///
     /// # Errors
@@ -1590,6 +1760,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_index_select(&self, dim: impl Int, index: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::inverse`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_inverse(&self) -> Result<Tensor>;
     /// [`Tensor::isclose`].
     ///
     /// # Errors
@@ -1665,6 +1840,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_lerp(&self, end: impl Operand, weight: impl IntoScalar) -> Result<Tensor>;
+    /// [`Tensor::lgamma`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_lgamma(&self) -> Result<Tensor>;
     /// [`Tensor::log`].
     ///
     /// # Errors
@@ -1715,6 +1895,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_logcumsumexp(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::logdet`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_logdet(&self) -> Result<Tensor>;
     /// [`Tensor::logical_and`].
     ///
     /// # Errors
@@ -1755,6 +1940,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_lt(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::lu_solve`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_lu_solve(&self, LU_data: impl Operand, LU_pivots: impl Operand) -> Result<Tensor>;
     /// [`Tensor::masked_fill`].
     ///
     /// # Errors
@@ -1875,6 +2065,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_nonzero_static_with(&self, size: impl Int, options: options::NonzeroStatic) -> Result<Tensor>;
+    /// [`Tensor::nuclear_norm`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nuclear_norm(&self) -> Result<Tensor>;
     /// [`Tensor::one_hot`].
     ///
     /// # Errors
@@ -1895,6 +2090,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Result<Tensor>;
+    /// [`Tensor::pinverse`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_pinverse(&self) -> Result<Tensor>;
+    /// [`Tensor::pinverse_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_pinverse_with(&self, options: options::Pinverse) -> Result<Tensor>;
     /// [`Tensor::positive`].
     ///
     /// # Errors
@@ -1920,6 +2125,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_prod_with(&self, dim: impl IntoAxes, options: options::Prod) -> Result<Tensor>;
+    /// [`Tensor::pseudo_inverse`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_pseudo_inverse(&self, limit: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::pseudo_inverse_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_pseudo_inverse_with(&self, limit: impl Operand, options: options::PseudoInverse) -> Result<Tensor>;
     /// [`Tensor::quantile`].
     ///
     /// # Errors
@@ -2055,6 +2270,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_sinh(&self) -> Result<Tensor>;
+    /// [`Tensor::slogdet`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_slogdet(&self) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::softmax`].
     ///
     /// # Errors
@@ -2150,6 +2370,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_sum_with(&self, dim: impl IntoAxes, options: options::Sum) -> Result<Tensor>;
+    /// [`Tensor::svd`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_svd(&self) -> Result<(Tensor, Tensor, Tensor)>;
+    /// [`Tensor::svd_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_svd_with(&self, options: options::Svd) -> Result<(Tensor, Tensor, Tensor)>;
     /// [`Tensor::tan`].
     ///
     /// # Errors
@@ -2180,6 +2410,17 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_topk_with(&self, k: impl Int, options: options::Topk) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::triangular_solve`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_triangular_solve(&self, A: impl Operand) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::triangular_solve_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_triangular_solve_with(&self, A: impl Operand, options: options::TriangularSolve)
+    -> Result<(Tensor, Tensor)>;
     /// [`Tensor::tril`].
     ///
     /// # Errors
@@ -2429,6 +2670,30 @@ impl TryTensor for Tensor {
         call_one(op!("celu"), &[Argument::from(self), options.alpha.into()])
     }
     #[track_caller]
+    fn try_cholesky(&self) -> Result<Tensor> {
+        self.try_cholesky_with(options::Cholesky::default())
+    }
+    #[track_caller]
+    fn try_cholesky_with(&self, options: options::Cholesky) -> Result<Tensor> {
+        call_one(op!("cholesky"), &[Argument::from(self), options.upper.into()])
+    }
+    #[track_caller]
+    fn try_cholesky_inverse(&self) -> Result<Tensor> {
+        self.try_cholesky_inverse_with(options::CholeskyInverse::default())
+    }
+    #[track_caller]
+    fn try_cholesky_inverse_with(&self, options: options::CholeskyInverse) -> Result<Tensor> {
+        call_one(op!("cholesky_inverse"), &[Argument::from(self), options.upper.into()])
+    }
+    #[track_caller]
+    fn try_cholesky_solve(&self, input2: impl Operand) -> Result<Tensor> {
+        self.try_cholesky_solve_with(input2, options::CholeskySolve::default())
+    }
+    #[track_caller]
+    fn try_cholesky_solve_with(&self, input2: impl Operand, options: options::CholeskySolve) -> Result<Tensor> {
+        call_one(op!("cholesky_solve"), &[Argument::from(self), input2.argument(), options.upper.into()])
+    }
+    #[track_caller]
     fn try_clamp_max(&self, max: impl Operand) -> Result<Tensor> {
         call_one(op!("clamp_max"), &[Argument::from(self), max.argument()])
     }
@@ -2514,6 +2779,10 @@ impl TryTensor for Tensor {
         call_one(op!("deg2rad"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_det(&self) -> Result<Tensor> {
+        call_one(op!("det"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_diff(&self) -> Result<Tensor> {
         self.try_diff_with(options::Diff::default())
     }
@@ -2529,6 +2798,10 @@ impl TryTensor for Tensor {
                 options.append.as_ref().into(),
             ],
         )
+    }
+    #[track_caller]
+    fn try_digamma(&self) -> Result<Tensor> {
+        call_one(op!("digamma"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_div(&self, other: impl Operand) -> Result<Tensor> {
@@ -2556,6 +2829,10 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_erf(&self) -> Result<Tensor> {
         call_one(op!("erf"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_erfc(&self) -> Result<Tensor> {
+        call_one(op!("erfc"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_exp(&self) -> Result<Tensor> {
@@ -2682,12 +2959,20 @@ impl TryTensor for Tensor {
         call_one(op!("hypot"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
+    fn try_imag(&self) -> Result<Tensor> {
+        call_one(op!("imag"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_index_add(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Result<Tensor> {
         call_one(op!("index_add"), &[Argument::from(self), dim.int().into(), index.argument(), source.argument()])
     }
     #[track_caller]
     fn try_index_select(&self, dim: impl Int, index: impl Operand) -> Result<Tensor> {
         call_one(op!("index_select"), &[Argument::from(self), dim.int().into(), index.argument()])
+    }
+    #[track_caller]
+    fn try_inverse(&self) -> Result<Tensor> {
+        call_one(op!("inverse"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_isclose(&self, other: impl Operand) -> Result<Tensor> {
@@ -2761,6 +3046,10 @@ impl TryTensor for Tensor {
         call_one(op!("lerp"), &[Argument::from(self), end.argument(), weight.scalar().into()])
     }
     #[track_caller]
+    fn try_lgamma(&self) -> Result<Tensor> {
+        call_one(op!("lgamma"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_log(&self) -> Result<Tensor> {
         call_one(op!("log"), &[Argument::from(self)])
     }
@@ -2801,6 +3090,10 @@ impl TryTensor for Tensor {
         call_one(op!("logcumsumexp"), &[Argument::from(self), dim.int().into()])
     }
     #[track_caller]
+    fn try_logdet(&self) -> Result<Tensor> {
+        call_one(op!("logdet"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_logical_and(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("logical_and"), &[Argument::from(self), other.argument()])
     }
@@ -2832,6 +3125,10 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_lt(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("lt"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_lu_solve(&self, LU_data: impl Operand, LU_pivots: impl Operand) -> Result<Tensor> {
+        call_one(op!("lu_solve"), &[Argument::from(self), LU_data.argument(), LU_pivots.argument()])
     }
     #[track_caller]
     fn try_masked_fill(&self, mask: impl Operand, value: impl IntoScalar) -> Result<Tensor> {
@@ -2942,6 +3239,10 @@ impl TryTensor for Tensor {
         call_one(op!("nonzero_static"), &[Argument::from(self), size.int().into(), options.fill_value.into()])
     }
     #[track_caller]
+    fn try_nuclear_norm(&self) -> Result<Tensor> {
+        call_one(op!("nuclear_norm"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_one_hot(&self) -> Result<Tensor> {
         self.try_one_hot_with(options::OneHot::default())
     }
@@ -2967,6 +3268,14 @@ impl TryTensor for Tensor {
         )
     }
     #[track_caller]
+    fn try_pinverse(&self) -> Result<Tensor> {
+        self.try_pinverse_with(options::Pinverse::default())
+    }
+    #[track_caller]
+    fn try_pinverse_with(&self, options: options::Pinverse) -> Result<Tensor> {
+        call_one(op!("pinverse"), &[Argument::from(self), options.rcond.into()])
+    }
+    #[track_caller]
     fn try_positive(&self) -> Result<Tensor> {
         call_one(op!("positive"), &[Argument::from(self)])
     }
@@ -2986,6 +3295,14 @@ impl TryTensor for Tensor {
     fn try_prod_with(&self, dim: impl IntoAxes, options: options::Prod) -> Result<Tensor> {
         let axes = dim.axes();
         call_one(op!("prod"), &[Argument::from(self), axes.list(), axes.keep.scalar().into(), options.dtype.into()])
+    }
+    #[track_caller]
+    fn try_pseudo_inverse(&self, limit: impl Operand) -> Result<Tensor> {
+        self.try_pseudo_inverse_with(limit, options::PseudoInverse::default())
+    }
+    #[track_caller]
+    fn try_pseudo_inverse_with(&self, limit: impl Operand, options: options::PseudoInverse) -> Result<Tensor> {
+        call_one(op!("pseudo_inverse"), &[Argument::from(self), limit.argument(), options.hermitian.into()])
     }
     #[track_caller]
     fn try_quantile(&self, q: impl Operand, dim: impl IntoAxes) -> Result<Tensor> {
@@ -3100,6 +3417,10 @@ impl TryTensor for Tensor {
         call_one(op!("sinh"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_slogdet(&self) -> Result<(Tensor, Tensor)> {
+        call_many(op!("slogdet"), &[Argument::from(self)]).map(Into::into)
+    }
+    #[track_caller]
     fn try_softmax(&self, dim: impl Int) -> Result<Tensor> {
         self.try_softmax_with(dim, options::Softmax::default())
     }
@@ -3178,6 +3499,14 @@ impl TryTensor for Tensor {
         call_one(op!("sum"), &[Argument::from(self), axes.list(), axes.keep.scalar().into(), options.dtype.into()])
     }
     #[track_caller]
+    fn try_svd(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        self.try_svd_with(options::Svd::default())
+    }
+    #[track_caller]
+    fn try_svd_with(&self, options: options::Svd) -> Result<(Tensor, Tensor, Tensor)> {
+        call_many(op!("svd"), &[Argument::from(self), options.some.into(), options.compute_uv.into()]).map(Into::into)
+    }
+    #[track_caller]
     fn try_tan(&self) -> Result<Tensor> {
         call_one(op!("tan"), &[Argument::from(self)])
     }
@@ -3202,6 +3531,28 @@ impl TryTensor for Tensor {
         call_many(
             op!("topk"),
             &[Argument::from(self), k.int().into(), options.dim.into(), options.largest.into(), options.sorted.into()],
+        )
+        .map(Into::into)
+    }
+    #[track_caller]
+    fn try_triangular_solve(&self, A: impl Operand) -> Result<(Tensor, Tensor)> {
+        self.try_triangular_solve_with(A, options::TriangularSolve::default())
+    }
+    #[track_caller]
+    fn try_triangular_solve_with(
+        &self,
+        A: impl Operand,
+        options: options::TriangularSolve,
+    ) -> Result<(Tensor, Tensor)> {
+        call_many(
+            op!("triangular_solve"),
+            &[
+                Argument::from(self),
+                A.argument(),
+                options.upper.into(),
+                options.transpose.into(),
+                options.unitriangular.into(),
+            ],
         )
         .map(Into::into)
     }
@@ -3360,6 +3711,39 @@ pub mod options {
     impl Default for Celu {
         fn default() -> Self {
             Self { alpha: Scalar::Float(1.0) }
+        }
+    }
+    /// Options of [`crate::Tensor::cholesky_with`].
+    #[derive(Clone, Debug)]
+    pub struct Cholesky {
+        /// `upper`
+        pub upper: bool,
+    }
+    impl Default for Cholesky {
+        fn default() -> Self {
+            Self { upper: false }
+        }
+    }
+    /// Options of [`crate::Tensor::cholesky_inverse_with`].
+    #[derive(Clone, Debug)]
+    pub struct CholeskyInverse {
+        /// `upper`
+        pub upper: bool,
+    }
+    impl Default for CholeskyInverse {
+        fn default() -> Self {
+            Self { upper: false }
+        }
+    }
+    /// Options of [`crate::Tensor::cholesky_solve_with`].
+    #[derive(Clone, Debug)]
+    pub struct CholeskySolve {
+        /// `upper`
+        pub upper: bool,
+    }
+    impl Default for CholeskySolve {
+        fn default() -> Self {
+            Self { upper: false }
         }
     }
     /// Options of [`crate::Tensor::count_nonzero_with`].
@@ -3641,6 +4025,17 @@ pub mod options {
             Self { stride: 1, dilation: 1 }
         }
     }
+    /// Options of [`crate::Tensor::pinverse_with`].
+    #[derive(Clone, Debug)]
+    pub struct Pinverse {
+        /// `rcond`
+        pub rcond: f64,
+    }
+    impl Default for Pinverse {
+        fn default() -> Self {
+            Self { rcond: 1e-15 }
+        }
+    }
     /// Options of [`crate::Tensor::prod_with`].
     #[derive(Clone, Debug)]
     pub struct Prod {
@@ -3650,6 +4045,17 @@ pub mod options {
     impl Default for Prod {
         fn default() -> Self {
             Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::pseudo_inverse_with`].
+    #[derive(Clone, Debug)]
+    pub struct PseudoInverse {
+        /// `hermitian`
+        pub hermitian: bool,
+    }
+    impl Default for PseudoInverse {
+        fn default() -> Self {
+            Self { hermitian: false }
         }
     }
     /// Options of [`crate::Tensor::quantile_with`].
@@ -3788,6 +4194,19 @@ pub mod options {
             Self { dtype: None }
         }
     }
+    /// Options of [`crate::Tensor::svd_with`].
+    #[derive(Clone, Debug)]
+    pub struct Svd {
+        /// `some`
+        pub some: bool,
+        /// `compute_uv`
+        pub compute_uv: bool,
+    }
+    impl Default for Svd {
+        fn default() -> Self {
+            Self { some: true, compute_uv: true }
+        }
+    }
     /// Options of [`crate::Tensor::topk_with`].
     #[derive(Clone, Debug)]
     pub struct Topk {
@@ -3801,6 +4220,21 @@ pub mod options {
     impl Default for Topk {
         fn default() -> Self {
             Self { dim: -1, largest: true, sorted: true }
+        }
+    }
+    /// Options of [`crate::Tensor::triangular_solve_with`].
+    #[derive(Clone, Debug)]
+    pub struct TriangularSolve {
+        /// `upper`
+        pub upper: bool,
+        /// `transpose`
+        pub transpose: bool,
+        /// `unitriangular`
+        pub unitriangular: bool,
+    }
+    impl Default for TriangularSolve {
+        fn default() -> Self {
+            Self { upper: true, transpose: false, unitriangular: false }
         }
     }
     /// Options of [`crate::Tensor::tril_with`].

@@ -356,20 +356,15 @@ pub static LINALG_LSTSQ: OpDef = OpDef {
 };
 /// The sum of the singular values.
 pub static NUCLEAR_NORM: OpDef = OpDef {
-    sig: "nuclear_norm(Tensor self, bool keepdim=False) -> Tensor",
+    sig: "nuclear_norm(Tensor self) -> Tensor",
     doc: "The sum of the singular values of a matrix.",
     record: |b, def, a| {
         let args = Args::new(def, a);
         let x = matrices(b, &args, 0, false)?;
         let s = sizes(b, x, false)?;
         let axis = b.rank(s) - 1;
-        let y = b.reduce(Fold::Sum, s, &[axis])?;
-        if !args.flag(1)? {
-            return Ok(smallvec![y]);
-        }
-        let shape: Shape = lead(b, x).iter().chain(Shape::of(&[1, 1]).iter()).collect();
-        Ok(smallvec![b.reshape(y, &shape)?])
+        Ok(smallvec![b.reduce(Fold::Sum, s, &[axis])?])
     },
-    samples: &[Sample::grad("f64[2,3] = 0.5 2 1 4 1 -1", 64), Sample::of("f64[3,2] = 0.5 2 4 1 1 -2, true", 64)],
+    samples: &[Sample::grad("f64[2,3] = 0.5 2 1 4 1 -1", 64), Sample::of("f64[3,2] = 0.5 2 4 1 1 -2", 64)],
     ..SPELLING
 };
