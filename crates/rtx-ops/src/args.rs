@@ -21,6 +21,10 @@ impl<'a> Args<'a> {
     pub(crate) fn op(&self) -> &'static str {
         self.def.name()
     }
+    /// The op's signature.
+    pub(crate) fn op_sig(&self) -> &'static str {
+        self.def.sig
+    }
     pub(crate) fn get(&self, i: usize) -> &'a Arg {
         self.bound.get(i)
     }

@@ -14,7 +14,9 @@ mod precision;
 pub mod activation;
 pub mod aliases;
 pub mod attention;
+pub mod batch_norm;
 pub mod bind;
+pub mod conv;
 pub mod create;
 pub mod decomposition;
 pub mod index;
@@ -27,6 +29,7 @@ pub mod optimizer;
 pub mod pairs;
 pub mod piecewise;
 pub mod pointwise;
+pub mod pool;
 pub mod quantile;
 pub mod random;
 pub mod reduce;
@@ -34,6 +37,7 @@ pub mod scan;
 pub mod search;
 pub mod softmax;
 pub mod sort;
+mod spatial;
 pub mod spelling;
 
 pub use aliases::find;
@@ -54,6 +58,9 @@ const FAMILIES: &[&[&OpDef]] = &[
     movement::ALL,
     index::ALL,
     linear::ALL,
+    conv::ALL,
+    batch_norm::ALL,
+    pool::ALL,
     loss::ALL,
     attention::ALL,
     create::ALL,
