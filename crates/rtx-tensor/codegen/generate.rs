@@ -314,7 +314,10 @@ fn field_default(p: &Parameter) -> String {
         "float" => format!("{:?}", text.parse::<f64>().unwrap_or(0.0)),
         "Scalar" if text.parse::<i64>().is_ok() => format!("Scalar::Int({text})"),
         "Scalar" => format!("Scalar::Float({:?})", text.parse::<f64>().unwrap_or(0.0)),
-        ty if ty.contains('[') => format!("vec!{}", if text == "None" { "[]" } else { text }),
+        ty if ty.contains('[') && text == "None" => "vec![]".into(),
+        // One number stands for a list of any length.
+        ty if ty.contains('[') && !text.starts_with('[') => format!("vec![{text}]"),
+        ty if ty.contains('[') => format!("vec!{text}"),
         ty if ty.ends_with('?') && text != "None" => format!("Some({text})"),
         _ => text.into(),
     }

@@ -28,6 +28,36 @@ impl Tensor {
     pub fn acosh(&self) -> Tensor {
         TryTensor::try_acosh(self).or_panic()
     }
+    /// Means over `output_size` windows that part the last dim: window i from ⌊i n / o⌋ to ⌈(i + 1) n / o⌉.
+    #[track_caller]
+    pub fn adaptive_avg_pool1d(&self, output_size: impl IntoShape) -> Tensor {
+        TryTensor::try_adaptive_avg_pool1d(self, output_size).or_panic()
+    }
+    /// Means over windows that part the last two dims.
+    #[track_caller]
+    pub fn adaptive_avg_pool2d(&self, output_size: impl IntoShape) -> Tensor {
+        TryTensor::try_adaptive_avg_pool2d(self, output_size).or_panic()
+    }
+    /// Means over windows that part the last three dims.
+    #[track_caller]
+    pub fn adaptive_avg_pool3d(&self, output_size: impl IntoShape) -> Tensor {
+        TryTensor::try_adaptive_avg_pool3d(self, output_size).or_panic()
+    }
+    /// The largest elements of `output_size` windows that part the last dim, and where they lie.
+    #[track_caller]
+    pub fn adaptive_max_pool1d(&self, output_size: impl IntoShape) -> (Tensor, Tensor) {
+        TryTensor::try_adaptive_max_pool1d(self, output_size).or_panic()
+    }
+    /// The largest elements of windows that part the last two dims, and where they lie.
+    #[track_caller]
+    pub fn adaptive_max_pool2d(&self, output_size: impl IntoShape) -> (Tensor, Tensor) {
+        TryTensor::try_adaptive_max_pool2d(self, output_size).or_panic()
+    }
+    /// The largest elements of windows that part the last three dims, and where they lie.
+    #[track_caller]
+    pub fn adaptive_max_pool3d(&self, output_size: impl IntoShape) -> (Tensor, Tensor) {
+        TryTensor::try_adaptive_max_pool3d(self, output_size).or_panic()
+    }
     /// `self + alpha * other`, two roundings; integers wrap; of bools `or`.
     #[track_caller]
     pub fn add(&self, other: impl Operand) -> Tensor {
@@ -127,6 +157,36 @@ impl Tensor {
     #[track_caller]
     pub fn atanh(&self) -> Tensor {
         TryTensor::try_atanh(self).or_panic()
+    }
+    /// The mean of each window over the last dim, the padding counted as zeros or not at all.
+    #[track_caller]
+    pub fn avg_pool1d(&self, kernel_size: impl IntoShape) -> Tensor {
+        TryTensor::try_avg_pool1d(self, kernel_size).or_panic()
+    }
+    /// [`Tensor::avg_pool1d`] with options.
+    #[track_caller]
+    pub fn avg_pool1d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool1d) -> Tensor {
+        TryTensor::try_avg_pool1d_with(self, kernel_size, options).or_panic()
+    }
+    /// The mean of each window over the last two dims, or its sum over another divisor.
+    #[track_caller]
+    pub fn avg_pool2d(&self, kernel_size: impl IntoShape) -> Tensor {
+        TryTensor::try_avg_pool2d(self, kernel_size).or_panic()
+    }
+    /// [`Tensor::avg_pool2d`] with options.
+    #[track_caller]
+    pub fn avg_pool2d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool2d) -> Tensor {
+        TryTensor::try_avg_pool2d_with(self, kernel_size, options).or_panic()
+    }
+    /// The mean of each window over the last three dims, or its sum over another divisor.
+    #[track_caller]
+    pub fn avg_pool3d(&self, kernel_size: impl IntoShape) -> Tensor {
+        TryTensor::try_avg_pool3d(self, kernel_size).or_panic()
+    }
+    /// [`Tensor::avg_pool3d`] with options.
+    #[track_caller]
+    pub fn avg_pool3d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool3d) -> Tensor {
+        TryTensor::try_avg_pool3d_with(self, kernel_size, options).or_panic()
     }
     /// Bits that both have.
     #[track_caller]
@@ -722,6 +782,94 @@ impl Tensor {
     pub fn matmul(&self, other: impl Operand) -> Tensor {
         TryTensor::try_matmul(self, other).or_panic()
     }
+    /// The largest element of each window over the last dim; the padding never wins.
+    #[track_caller]
+    pub fn max_pool1d(&self, kernel_size: impl IntoShape) -> Tensor {
+        TryTensor::try_max_pool1d(self, kernel_size).or_panic()
+    }
+    /// [`Tensor::max_pool1d`] with options.
+    #[track_caller]
+    pub fn max_pool1d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool1d) -> Tensor {
+        TryTensor::try_max_pool1d_with(self, kernel_size, options).or_panic()
+    }
+    /// `max_pool1d`, and where each largest element lies.
+    #[track_caller]
+    pub fn max_pool1d_with_indices(&self, kernel_size: impl IntoShape) -> (Tensor, Tensor) {
+        TryTensor::try_max_pool1d_with_indices(self, kernel_size).or_panic()
+    }
+    /// [`Tensor::max_pool1d_with_indices`] with options.
+    #[track_caller]
+    pub fn max_pool1d_with_indices_with(
+        &self,
+        kernel_size: impl IntoShape,
+        options: options::MaxPool1dWithIndices,
+    ) -> (Tensor, Tensor) {
+        TryTensor::try_max_pool1d_with_indices_with(self, kernel_size, options).or_panic()
+    }
+    /// The largest element of each window over the last two dims.
+    #[track_caller]
+    pub fn max_pool2d(&self, kernel_size: impl IntoShape) -> Tensor {
+        TryTensor::try_max_pool2d(self, kernel_size).or_panic()
+    }
+    /// [`Tensor::max_pool2d`] with options.
+    #[track_caller]
+    pub fn max_pool2d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool2d) -> Tensor {
+        TryTensor::try_max_pool2d_with(self, kernel_size, options).or_panic()
+    }
+    /// `max_pool2d`, and where each largest element lies in its image, in row-major order.
+    #[track_caller]
+    pub fn max_pool2d_with_indices(&self, kernel_size: impl IntoShape) -> (Tensor, Tensor) {
+        TryTensor::try_max_pool2d_with_indices(self, kernel_size).or_panic()
+    }
+    /// [`Tensor::max_pool2d_with_indices`] with options.
+    #[track_caller]
+    pub fn max_pool2d_with_indices_with(
+        &self,
+        kernel_size: impl IntoShape,
+        options: options::MaxPool2dWithIndices,
+    ) -> (Tensor, Tensor) {
+        TryTensor::try_max_pool2d_with_indices_with(self, kernel_size, options).or_panic()
+    }
+    /// The largest element of each window over the last three dims.
+    #[track_caller]
+    pub fn max_pool3d(&self, kernel_size: impl IntoShape) -> Tensor {
+        TryTensor::try_max_pool3d(self, kernel_size).or_panic()
+    }
+    /// [`Tensor::max_pool3d`] with options.
+    #[track_caller]
+    pub fn max_pool3d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool3d) -> Tensor {
+        TryTensor::try_max_pool3d_with(self, kernel_size, options).or_panic()
+    }
+    /// `max_pool3d`, and where each largest element lies in its image, in row-major order.
+    #[track_caller]
+    pub fn max_pool3d_with_indices(&self, kernel_size: impl IntoShape) -> (Tensor, Tensor) {
+        TryTensor::try_max_pool3d_with_indices(self, kernel_size).or_panic()
+    }
+    /// [`Tensor::max_pool3d_with_indices`] with options.
+    #[track_caller]
+    pub fn max_pool3d_with_indices_with(
+        &self,
+        kernel_size: impl IntoShape,
+        options: options::MaxPool3dWithIndices,
+    ) -> (Tensor, Tensor) {
+        TryTensor::try_max_pool3d_with_indices_with(self, kernel_size, options).or_panic()
+    }
+    /// Zeros with the elements at the positions that `max_pool2d_with_indices` gave.
+    #[track_caller]
+    pub fn max_unpool2d(&self, indices: impl Operand, output_size: impl IntoShape) -> Tensor {
+        TryTensor::try_max_unpool2d(self, indices, output_size).or_panic()
+    }
+    /// Zeros with the elements at the positions that `max_pool3d_with_indices` gave.
+    #[track_caller]
+    pub fn max_unpool3d(
+        &self,
+        indices: impl Operand,
+        output_size: impl IntoShape,
+        stride: impl IntoShape,
+        padding: impl IntoShape,
+    ) -> Tensor {
+        TryTensor::try_max_unpool3d(self, indices, output_size, stride, padding).or_panic()
+    }
     /// The larger; NaN if either is NaN. Equal ones share the cotangent.
     #[track_caller]
     pub fn maximum(&self, other: impl Operand) -> Tensor {
@@ -862,6 +1010,11 @@ impl Tensor {
     pub fn pinverse_with(&self, options: options::Pinverse) -> Tensor {
         TryTensor::try_pinverse_with(self, options).or_panic()
     }
+    /// Zeros of a size in the last dims, in which elements are put at positions, row-major within these dims; the last of several wins, and the gradient of a place goes to all that were put there, as PyTorch's unpooling does.
+    #[track_caller]
+    pub fn place_windows(&self, indices: impl Operand, size: impl IntoShape) -> Tensor {
+        TryTensor::try_place_windows(self, indices, size).or_panic()
+    }
     /// +x, which is x.
     #[track_caller]
     pub fn positive(&self) -> Tensor {
@@ -986,6 +1139,11 @@ impl Tensor {
     #[track_caller]
     pub fn scatter_add(&self, dim: impl Int, index: impl Operand, src: impl Operand) -> Tensor {
         TryTensor::try_scatter_add(self, dim, index, src).or_panic()
+    }
+    /// Zeros of a size in the last dims, to which elements are added at positions, row-major within these dims.
+    #[track_caller]
+    pub fn scatter_windows(&self, indices: impl Operand, size: impl IntoShape) -> Tensor {
+        TryTensor::try_scatter_windows(self, indices, size).or_panic()
     }
     /// elu with alpha 1.6732632423543772 and scale 1.0507009873554805. Klambauer et al., arXiv:1706.02515.
     #[track_caller]
@@ -1217,6 +1375,18 @@ impl Tensor {
     pub fn var_with(&self, dim: impl IntoAxes, options: options::Var) -> Tensor {
         TryTensor::try_var_with(self, dim, options).or_panic()
     }
+    /// The largest element of each window over the last dims, the first of equal ones, and its position there; adaptive windows, which part the dims, where no window is given.
+    #[track_caller]
+    pub fn windowed_max(
+        &self,
+        window: impl IntoShape,
+        stride: impl IntoShape,
+        padding: impl IntoShape,
+        dilation: impl IntoShape,
+        output: impl IntoShape,
+    ) -> (Tensor, Tensor) {
+        TryTensor::try_windowed_max(self, window, stride, padding, dilation, output).or_panic()
+    }
     /// Windows of `size` elements along `dim`, `dilation` apart, one every `stride`: `dim` becomes their number, a last dim holds each.
     #[track_caller]
     pub fn windows(&self, dim: impl Int, size: impl Int) -> Tensor {
@@ -1251,6 +1421,36 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_acosh(&self) -> Result<Tensor>;
+    /// [`Tensor::adaptive_avg_pool1d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_adaptive_avg_pool1d(&self, output_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::adaptive_avg_pool2d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_adaptive_avg_pool2d(&self, output_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::adaptive_avg_pool3d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_adaptive_avg_pool3d(&self, output_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::adaptive_max_pool1d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_adaptive_max_pool1d(&self, output_size: impl IntoShape) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::adaptive_max_pool2d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_adaptive_max_pool2d(&self, output_size: impl IntoShape) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::adaptive_max_pool3d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_adaptive_max_pool3d(&self, output_size: impl IntoShape) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::add`].
     ///
     /// # Errors
@@ -1361,6 +1561,36 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_atanh(&self) -> Result<Tensor>;
+    /// [`Tensor::avg_pool1d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_avg_pool1d(&self, kernel_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::avg_pool1d_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_avg_pool1d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool1d) -> Result<Tensor>;
+    /// [`Tensor::avg_pool2d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_avg_pool2d(&self, kernel_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::avg_pool2d_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_avg_pool2d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool2d) -> Result<Tensor>;
+    /// [`Tensor::avg_pool3d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_avg_pool3d(&self, kernel_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::avg_pool3d_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_avg_pool3d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool3d) -> Result<Tensor>;
     /// [`Tensor::bitwise_and`].
     ///
     /// # Errors
@@ -1955,6 +2185,94 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_matmul(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::max_pool1d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool1d(&self, kernel_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::max_pool1d_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool1d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool1d) -> Result<Tensor>;
+    /// [`Tensor::max_pool1d_with_indices`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool1d_with_indices(&self, kernel_size: impl IntoShape) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::max_pool1d_with_indices_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool1d_with_indices_with(
+        &self,
+        kernel_size: impl IntoShape,
+        options: options::MaxPool1dWithIndices,
+    ) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::max_pool2d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool2d(&self, kernel_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::max_pool2d_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool2d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool2d) -> Result<Tensor>;
+    /// [`Tensor::max_pool2d_with_indices`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool2d_with_indices(&self, kernel_size: impl IntoShape) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::max_pool2d_with_indices_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool2d_with_indices_with(
+        &self,
+        kernel_size: impl IntoShape,
+        options: options::MaxPool2dWithIndices,
+    ) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::max_pool3d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool3d(&self, kernel_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::max_pool3d_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool3d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool3d) -> Result<Tensor>;
+    /// [`Tensor::max_pool3d_with_indices`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool3d_with_indices(&self, kernel_size: impl IntoShape) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::max_pool3d_with_indices_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_pool3d_with_indices_with(
+        &self,
+        kernel_size: impl IntoShape,
+        options: options::MaxPool3dWithIndices,
+    ) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::max_unpool2d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_unpool2d(&self, indices: impl Operand, output_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::max_unpool3d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max_unpool3d(
+        &self,
+        indices: impl Operand,
+        output_size: impl IntoShape,
+        stride: impl IntoShape,
+        padding: impl IntoShape,
+    ) -> Result<Tensor>;
     /// [`Tensor::maximum`].
     ///
     /// # Errors
@@ -2100,6 +2418,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_pinverse_with(&self, options: options::Pinverse) -> Result<Tensor>;
+    /// [`Tensor::place_windows`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_place_windows(&self, indices: impl Operand, size: impl IntoShape) -> Result<Tensor>;
     /// [`Tensor::positive`].
     ///
     /// # Errors
@@ -2225,6 +2548,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_scatter_add(&self, dim: impl Int, index: impl Operand, src: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::scatter_windows`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_scatter_windows(&self, indices: impl Operand, size: impl IntoShape) -> Result<Tensor>;
     /// [`Tensor::selu`].
     ///
     /// # Errors
@@ -2456,6 +2784,18 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_var_with(&self, dim: impl IntoAxes, options: options::Var) -> Result<Tensor>;
+    /// [`Tensor::windowed_max`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_windowed_max(
+        &self,
+        window: impl IntoShape,
+        stride: impl IntoShape,
+        padding: impl IntoShape,
+        dilation: impl IntoShape,
+        output: impl IntoShape,
+    ) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::windows`].
     ///
     /// # Errors
@@ -2525,6 +2865,30 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_acosh(&self) -> Result<Tensor> {
         call_one(op!("acosh"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_adaptive_avg_pool1d(&self, output_size: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("adaptive_avg_pool1d"), &[Argument::from(self), output_size.sizes().into()])
+    }
+    #[track_caller]
+    fn try_adaptive_avg_pool2d(&self, output_size: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("adaptive_avg_pool2d"), &[Argument::from(self), output_size.sizes().into()])
+    }
+    #[track_caller]
+    fn try_adaptive_avg_pool3d(&self, output_size: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("adaptive_avg_pool3d"), &[Argument::from(self), output_size.sizes().into()])
+    }
+    #[track_caller]
+    fn try_adaptive_max_pool1d(&self, output_size: impl IntoShape) -> Result<(Tensor, Tensor)> {
+        call_many(op!("adaptive_max_pool1d"), &[Argument::from(self), output_size.sizes().into()]).map(Into::into)
+    }
+    #[track_caller]
+    fn try_adaptive_max_pool2d(&self, output_size: impl IntoShape) -> Result<(Tensor, Tensor)> {
+        call_many(op!("adaptive_max_pool2d"), &[Argument::from(self), output_size.sizes().into()]).map(Into::into)
+    }
+    #[track_caller]
+    fn try_adaptive_max_pool3d(&self, output_size: impl IntoShape) -> Result<(Tensor, Tensor)> {
+        call_many(op!("adaptive_max_pool3d"), &[Argument::from(self), output_size.sizes().into()]).map(Into::into)
     }
     #[track_caller]
     fn try_add(&self, other: impl Operand) -> Result<Tensor> {
@@ -2621,6 +2985,62 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_atanh(&self) -> Result<Tensor> {
         call_one(op!("atanh"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_avg_pool1d(&self, kernel_size: impl IntoShape) -> Result<Tensor> {
+        self.try_avg_pool1d_with(kernel_size, options::AvgPool1d::default())
+    }
+    #[track_caller]
+    fn try_avg_pool1d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool1d) -> Result<Tensor> {
+        call_one(
+            op!("avg_pool1d"),
+            &[
+                Argument::from(self),
+                kernel_size.sizes().into(),
+                options.stride.into(),
+                options.padding.into(),
+                options.ceil_mode.into(),
+                options.count_include_pad.into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_avg_pool2d(&self, kernel_size: impl IntoShape) -> Result<Tensor> {
+        self.try_avg_pool2d_with(kernel_size, options::AvgPool2d::default())
+    }
+    #[track_caller]
+    fn try_avg_pool2d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool2d) -> Result<Tensor> {
+        call_one(
+            op!("avg_pool2d"),
+            &[
+                Argument::from(self),
+                kernel_size.sizes().into(),
+                options.stride.into(),
+                options.padding.into(),
+                options.ceil_mode.into(),
+                options.count_include_pad.into(),
+                options.divisor_override.into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_avg_pool3d(&self, kernel_size: impl IntoShape) -> Result<Tensor> {
+        self.try_avg_pool3d_with(kernel_size, options::AvgPool3d::default())
+    }
+    #[track_caller]
+    fn try_avg_pool3d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool3d) -> Result<Tensor> {
+        call_one(
+            op!("avg_pool3d"),
+            &[
+                Argument::from(self),
+                kernel_size.sizes().into(),
+                options.stride.into(),
+                options.padding.into(),
+                options.ceil_mode.into(),
+                options.count_include_pad.into(),
+                options.divisor_override.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_bitwise_and(&self, other: impl Operand) -> Result<Tensor> {
@@ -3139,6 +3559,152 @@ impl TryTensor for Tensor {
         call_one(op!("matmul"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
+    fn try_max_pool1d(&self, kernel_size: impl IntoShape) -> Result<Tensor> {
+        self.try_max_pool1d_with(kernel_size, options::MaxPool1d::default())
+    }
+    #[track_caller]
+    fn try_max_pool1d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool1d) -> Result<Tensor> {
+        call_one(
+            op!("max_pool1d"),
+            &[
+                Argument::from(self),
+                kernel_size.sizes().into(),
+                options.stride.into(),
+                options.padding.into(),
+                options.dilation.into(),
+                options.ceil_mode.into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_max_pool1d_with_indices(&self, kernel_size: impl IntoShape) -> Result<(Tensor, Tensor)> {
+        self.try_max_pool1d_with_indices_with(kernel_size, options::MaxPool1dWithIndices::default())
+    }
+    #[track_caller]
+    fn try_max_pool1d_with_indices_with(
+        &self,
+        kernel_size: impl IntoShape,
+        options: options::MaxPool1dWithIndices,
+    ) -> Result<(Tensor, Tensor)> {
+        call_many(
+            op!("max_pool1d_with_indices"),
+            &[
+                Argument::from(self),
+                kernel_size.sizes().into(),
+                options.stride.into(),
+                options.padding.into(),
+                options.dilation.into(),
+                options.ceil_mode.into(),
+            ],
+        )
+        .map(Into::into)
+    }
+    #[track_caller]
+    fn try_max_pool2d(&self, kernel_size: impl IntoShape) -> Result<Tensor> {
+        self.try_max_pool2d_with(kernel_size, options::MaxPool2d::default())
+    }
+    #[track_caller]
+    fn try_max_pool2d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool2d) -> Result<Tensor> {
+        call_one(
+            op!("max_pool2d"),
+            &[
+                Argument::from(self),
+                kernel_size.sizes().into(),
+                options.stride.into(),
+                options.padding.into(),
+                options.dilation.into(),
+                options.ceil_mode.into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_max_pool2d_with_indices(&self, kernel_size: impl IntoShape) -> Result<(Tensor, Tensor)> {
+        self.try_max_pool2d_with_indices_with(kernel_size, options::MaxPool2dWithIndices::default())
+    }
+    #[track_caller]
+    fn try_max_pool2d_with_indices_with(
+        &self,
+        kernel_size: impl IntoShape,
+        options: options::MaxPool2dWithIndices,
+    ) -> Result<(Tensor, Tensor)> {
+        call_many(
+            op!("max_pool2d_with_indices"),
+            &[
+                Argument::from(self),
+                kernel_size.sizes().into(),
+                options.stride.into(),
+                options.padding.into(),
+                options.dilation.into(),
+                options.ceil_mode.into(),
+            ],
+        )
+        .map(Into::into)
+    }
+    #[track_caller]
+    fn try_max_pool3d(&self, kernel_size: impl IntoShape) -> Result<Tensor> {
+        self.try_max_pool3d_with(kernel_size, options::MaxPool3d::default())
+    }
+    #[track_caller]
+    fn try_max_pool3d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool3d) -> Result<Tensor> {
+        call_one(
+            op!("max_pool3d"),
+            &[
+                Argument::from(self),
+                kernel_size.sizes().into(),
+                options.stride.into(),
+                options.padding.into(),
+                options.dilation.into(),
+                options.ceil_mode.into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_max_pool3d_with_indices(&self, kernel_size: impl IntoShape) -> Result<(Tensor, Tensor)> {
+        self.try_max_pool3d_with_indices_with(kernel_size, options::MaxPool3dWithIndices::default())
+    }
+    #[track_caller]
+    fn try_max_pool3d_with_indices_with(
+        &self,
+        kernel_size: impl IntoShape,
+        options: options::MaxPool3dWithIndices,
+    ) -> Result<(Tensor, Tensor)> {
+        call_many(
+            op!("max_pool3d_with_indices"),
+            &[
+                Argument::from(self),
+                kernel_size.sizes().into(),
+                options.stride.into(),
+                options.padding.into(),
+                options.dilation.into(),
+                options.ceil_mode.into(),
+            ],
+        )
+        .map(Into::into)
+    }
+    #[track_caller]
+    fn try_max_unpool2d(&self, indices: impl Operand, output_size: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("max_unpool2d"), &[Argument::from(self), indices.argument(), output_size.sizes().into()])
+    }
+    #[track_caller]
+    fn try_max_unpool3d(
+        &self,
+        indices: impl Operand,
+        output_size: impl IntoShape,
+        stride: impl IntoShape,
+        padding: impl IntoShape,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("max_unpool3d"),
+            &[
+                Argument::from(self),
+                indices.argument(),
+                output_size.sizes().into(),
+                stride.sizes().into(),
+                padding.sizes().into(),
+            ],
+        )
+    }
+    #[track_caller]
     fn try_maximum(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("maximum"), &[Argument::from(self), other.argument()])
     }
@@ -3276,6 +3842,10 @@ impl TryTensor for Tensor {
         call_one(op!("pinverse"), &[Argument::from(self), options.rcond.into()])
     }
     #[track_caller]
+    fn try_place_windows(&self, indices: impl Operand, size: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("place_windows"), &[Argument::from(self), indices.argument(), size.sizes().into()])
+    }
+    #[track_caller]
     fn try_positive(&self) -> Result<Tensor> {
         call_one(op!("positive"), &[Argument::from(self)])
     }
@@ -3379,6 +3949,10 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_scatter_add(&self, dim: impl Int, index: impl Operand, src: impl Operand) -> Result<Tensor> {
         call_one(op!("scatter_add"), &[Argument::from(self), dim.int().into(), index.argument(), src.argument()])
+    }
+    #[track_caller]
+    fn try_scatter_windows(&self, indices: impl Operand, size: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("scatter_windows"), &[Argument::from(self), indices.argument(), size.sizes().into()])
     }
     #[track_caller]
     fn try_selu(&self) -> Result<Tensor> {
@@ -3586,6 +4160,28 @@ impl TryTensor for Tensor {
         call_one(op!("var"), &[Argument::from(self), axes.list(), options.correction.into(), axes.keep.scalar().into()])
     }
     #[track_caller]
+    fn try_windowed_max(
+        &self,
+        window: impl IntoShape,
+        stride: impl IntoShape,
+        padding: impl IntoShape,
+        dilation: impl IntoShape,
+        output: impl IntoShape,
+    ) -> Result<(Tensor, Tensor)> {
+        call_many(
+            op!("windowed_max"),
+            &[
+                Argument::from(self),
+                window.sizes().into(),
+                stride.sizes().into(),
+                padding.sizes().into(),
+                dilation.sizes().into(),
+                output.sizes().into(),
+            ],
+        )
+        .map(Into::into)
+    }
+    #[track_caller]
     fn try_windows(&self, dim: impl Int, size: impl Int) -> Result<Tensor> {
         self.try_windows_with(dim, size, options::Windows::default())
     }
@@ -3687,6 +4283,61 @@ pub mod options {
     impl Default for Argsort {
         fn default() -> Self {
             Self { dim: -1, descending: false }
+        }
+    }
+    /// Options of [`crate::Tensor::avg_pool1d_with`].
+    #[derive(Clone, Debug)]
+    pub struct AvgPool1d {
+        /// `stride`
+        pub stride: Vec<i64>,
+        /// `padding`
+        pub padding: Vec<i64>,
+        /// `ceil_mode`
+        pub ceil_mode: bool,
+        /// `count_include_pad`
+        pub count_include_pad: bool,
+    }
+    impl Default for AvgPool1d {
+        fn default() -> Self {
+            Self { stride: vec![], padding: vec![0], ceil_mode: false, count_include_pad: true }
+        }
+    }
+    /// Options of [`crate::Tensor::avg_pool2d_with`].
+    #[derive(Clone, Debug)]
+    pub struct AvgPool2d {
+        /// `stride`
+        pub stride: Vec<i64>,
+        /// `padding`
+        pub padding: Vec<i64>,
+        /// `ceil_mode`
+        pub ceil_mode: bool,
+        /// `count_include_pad`
+        pub count_include_pad: bool,
+        /// `divisor_override`
+        pub divisor_override: Option<i64>,
+    }
+    impl Default for AvgPool2d {
+        fn default() -> Self {
+            Self { stride: vec![], padding: vec![0], ceil_mode: false, count_include_pad: true, divisor_override: None }
+        }
+    }
+    /// Options of [`crate::Tensor::avg_pool3d_with`].
+    #[derive(Clone, Debug)]
+    pub struct AvgPool3d {
+        /// `stride`
+        pub stride: Vec<i64>,
+        /// `padding`
+        pub padding: Vec<i64>,
+        /// `ceil_mode`
+        pub ceil_mode: bool,
+        /// `count_include_pad`
+        pub count_include_pad: bool,
+        /// `divisor_override`
+        pub divisor_override: Option<i64>,
+    }
+    impl Default for AvgPool3d {
+        fn default() -> Self {
+            Self { stride: vec![], padding: vec![0], ceil_mode: false, count_include_pad: true, divisor_override: None }
         }
     }
     /// Options of [`crate::Tensor::bucketize_with`].
@@ -3940,6 +4591,108 @@ pub mod options {
     impl Default for Logit {
         fn default() -> Self {
             Self { eps: None }
+        }
+    }
+    /// Options of [`crate::Tensor::max_pool1d_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaxPool1d {
+        /// `stride`
+        pub stride: Vec<i64>,
+        /// `padding`
+        pub padding: Vec<i64>,
+        /// `dilation`
+        pub dilation: Vec<i64>,
+        /// `ceil_mode`
+        pub ceil_mode: bool,
+    }
+    impl Default for MaxPool1d {
+        fn default() -> Self {
+            Self { stride: vec![], padding: vec![0], dilation: vec![1], ceil_mode: false }
+        }
+    }
+    /// Options of [`crate::Tensor::max_pool1d_with_indices_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaxPool1dWithIndices {
+        /// `stride`
+        pub stride: Vec<i64>,
+        /// `padding`
+        pub padding: Vec<i64>,
+        /// `dilation`
+        pub dilation: Vec<i64>,
+        /// `ceil_mode`
+        pub ceil_mode: bool,
+    }
+    impl Default for MaxPool1dWithIndices {
+        fn default() -> Self {
+            Self { stride: vec![], padding: vec![0], dilation: vec![1], ceil_mode: false }
+        }
+    }
+    /// Options of [`crate::Tensor::max_pool2d_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaxPool2d {
+        /// `stride`
+        pub stride: Vec<i64>,
+        /// `padding`
+        pub padding: Vec<i64>,
+        /// `dilation`
+        pub dilation: Vec<i64>,
+        /// `ceil_mode`
+        pub ceil_mode: bool,
+    }
+    impl Default for MaxPool2d {
+        fn default() -> Self {
+            Self { stride: vec![], padding: vec![0], dilation: vec![1], ceil_mode: false }
+        }
+    }
+    /// Options of [`crate::Tensor::max_pool2d_with_indices_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaxPool2dWithIndices {
+        /// `stride`
+        pub stride: Vec<i64>,
+        /// `padding`
+        pub padding: Vec<i64>,
+        /// `dilation`
+        pub dilation: Vec<i64>,
+        /// `ceil_mode`
+        pub ceil_mode: bool,
+    }
+    impl Default for MaxPool2dWithIndices {
+        fn default() -> Self {
+            Self { stride: vec![], padding: vec![0], dilation: vec![1], ceil_mode: false }
+        }
+    }
+    /// Options of [`crate::Tensor::max_pool3d_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaxPool3d {
+        /// `stride`
+        pub stride: Vec<i64>,
+        /// `padding`
+        pub padding: Vec<i64>,
+        /// `dilation`
+        pub dilation: Vec<i64>,
+        /// `ceil_mode`
+        pub ceil_mode: bool,
+    }
+    impl Default for MaxPool3d {
+        fn default() -> Self {
+            Self { stride: vec![], padding: vec![0], dilation: vec![1], ceil_mode: false }
+        }
+    }
+    /// Options of [`crate::Tensor::max_pool3d_with_indices_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaxPool3dWithIndices {
+        /// `stride`
+        pub stride: Vec<i64>,
+        /// `padding`
+        pub padding: Vec<i64>,
+        /// `dilation`
+        pub dilation: Vec<i64>,
+        /// `ceil_mode`
+        pub ceil_mode: bool,
+    }
+    impl Default for MaxPool3dWithIndices {
+        fn default() -> Self {
+            Self { stride: vec![], padding: vec![0], dilation: vec![1], ceil_mode: false }
         }
     }
     /// Options of [`crate::Tensor::mean_with`].
