@@ -325,7 +325,7 @@ fn leaky_relu_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
 }
 
 /// `max(x, 0) + log1p(exp -|x|)`, the logarithm of `1 + exp x`.
-fn soft_positive(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
+pub(crate) fn soft_positive(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
     let size = b.abs(x)?;
     let down = b.neg(size)?;
     let e = b.exp(down)?;

@@ -111,5 +111,5 @@ macro_rules! methods { ($L:ty: $($f:ident $F:ident),*; $($g:ident $G:ident),*; $
         }
     }
 } }
-methods!(Var: sqrt Sqrt, abs Abs, sign Sign; pow Pow, max Max, min Min; equals Eq, below Lt, at_most Le);
-methods!(Formula: sqrt Sqrt, abs Abs, sign Sign; pow Pow, max Max, min Min; equals Eq, below Lt, at_most Le);
+methods!(Var: sqrt Sqrt, abs Abs, sign Sign, exp Exp, expm1 Expm1, log Log, log1p Log1p, sin Sin, cos Cos, tanh Tanh, erf Erf, floor Floor, trunc Trunc; pow Pow, max Max, min Min; equals Eq, below Lt, at_most Le);
+methods!(Formula: sqrt Sqrt, abs Abs, sign Sign, exp Exp, expm1 Expm1, log Log, log1p Log1p, sin Sin, cos Cos, tanh Tanh, erf Erf, floor Floor, trunc Trunc; pow Pow, max Max, min Min; equals Eq, below Lt, at_most Le);

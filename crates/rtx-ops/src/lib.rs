@@ -10,6 +10,7 @@ mod elementwise;
 mod formula;
 mod lines;
 mod precision;
+mod reduced;
 
 pub mod activation;
 pub mod aliases;
@@ -19,9 +20,12 @@ pub mod bind;
 pub mod conv;
 pub mod create;
 pub mod decomposition;
+pub mod distance;
 pub mod index;
+pub mod likelihood;
 pub mod linear;
 pub mod loss;
+pub mod margin;
 pub mod math;
 pub mod movement;
 pub mod norm;
@@ -33,6 +37,7 @@ pub mod pool;
 pub mod quantile;
 pub mod random;
 pub mod reduce;
+pub mod regression;
 pub mod scan;
 pub mod search;
 pub mod softmax;
@@ -62,6 +67,10 @@ const FAMILIES: &[&[&OpDef]] = &[
     batch_norm::ALL,
     pool::ALL,
     loss::ALL,
+    likelihood::ALL,
+    regression::ALL,
+    margin::ALL,
+    distance::ALL,
     attention::ALL,
     create::ALL,
     decomposition::ALL,

@@ -2,9 +2,9 @@
 use crate::args::Args;
 use crate::precision::widen;
 use crate::spelling::SPELLING;
-use rtx_core::{DType, Dim, Fold, Kind, Result, Scalar, Shape};
+use rtx_core::{DType, Dim, Fold, Kind, Result, Shape};
 use rtx_ir::{
-    Amp, Arg, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample,
+    Amp, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample,
     Saves, Stability, Type, Types, ValueId, rules,
 };
 use smallvec::{SmallVec, smallvec};
@@ -18,7 +18,8 @@ pub static CROSS_ENTROPY: OpDef = OpDef {
           SymInt ignore_index=-100, float label_smoothing=0.0) -> (Tensor loss, Tensor lse)",
     doc: "With lse = log Σ_c exp(x_c): (1 - ε)(lse - x_target) + ε/C Σ_c (lse - x_c), where ε smooths the labels; summed, \
           averaged over the rows that are not ignored, or as it is. The dim of classes is 1 (0 for one row). The second \
-          result is lse of each row, which the gradient reads. Halves are computed in f32.",
+          result is lse of each row, which the gradient reads. Halves are computed in f32. Weights of classes, and \
+          targets that are probabilities (floats of the input's shape), as cross_entropy_weighted has them.",
     record: record_cross_entropy,
     infer: infer_cross_entropy,
     body: Body::Composite(cross_entropy_body),
@@ -34,12 +35,19 @@ pub static CROSS_ENTROPY: OpDef = OpDef {
         Sample::grad("f32[4,5] in -3..3, i64[4] in 0..5, none, \"mean\", 2, 0.1", 64),
         Sample::grad("f32[2,5,3] in -3..3, i64[2,3] in 0..5", 64),
         Sample::grad("f32[5] in -3..3, i64[] in 0..5", 64),
+        Sample::grad("f32[2,5,3] in -3..3, i64[2,3] in 0..5, f32[5] in 0.5..2, \"none\", 1, 0.1", 64),
+        Sample::grad("f32[2,5,3] in -3..3, f32[2,5,3] in 0..1", 64),
+        Sample::grad("f32[5] in -3..3, f32[5] in 0..1, none, \"sum\"", 64),
     ],
     refuses: &[
         Refusal::of("f32[4,5], i64[3] in 0..5", "cross_entropy: input [4, 5] needs targets [4], got [3]"),
-        Refusal::of("f32[4,5], f32[4]", "cross_entropy: targets are integers, got f32 [4]"),
+        Refusal::of("f32[4,5], bool[4]", "cross_entropy: targets are integers, got bool [4]"),
+        Refusal::of(
+            "f32[4,5], f32[4]",
+            "cross_entropy: probabilities have the input's shape: [4, 5], got [4]",
+        ),
         Refusal::of("i64[4,5] in 0..5, i64[4] in 0..5", "cross_entropy: needs a float tensor, got i64 [4, 5]"),
-        Refusal::of("f32[4,5], i64[4] in 0..5, f32[5]", "cross_entropy: weights of classes are not built yet"),
+        Refusal::of("f32[4,5], i64[4] in 0..5, f32[4]", "cross_entropy: weight is f32 [5], got f32 [4]"),
     ],
     stability: Stability::Stable,
     ..OpDef::DEFAULT
@@ -48,10 +56,10 @@ pub static CROSS_ENTROPY: OpDef = OpDef {
 fn record_cross_entropy(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> Result<Outs> {
     let args = Args::new(def, args);
     let (x, target) = (args.tensor(0)?, args.tensor(1)?);
-    if args.optional_tensor(2)?.is_some() {
-        return Err(rules::refuse(def.name(), Kind::Unsupported, "weights of classes are not built yet"));
+    if args.optional_tensor(2)?.is_some() || b.dtype(target).is_float() {
+        return crate::likelihood::record_weighted(b, &args);
     }
-    let reduction = args.choice(3, &["mean", "sum", "none"])?;
+    let reduction = crate::reduced::reduction(&args, 3)?;
     let attrs = smallvec![Attr::Str(reduction), Attr::Int(args.int_or(4, -100)?), Attr::Float(args.float_or(5, 0.0)?)];
     let rows = check_classes(def, b.ty(x), b.ty(target))?;
     let x = classes_last(b, x)?;
@@ -67,7 +75,7 @@ fn record_cross_entropy(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) 
 }
 
 /// The shape of the rows: the input's without the dim of classes.
-fn check_classes(def: &OpDef, x: &Type, target: &Type) -> Result<Shape> {
+pub(crate) fn check_classes(def: &OpDef, x: &Type, target: &Type) -> Result<Shape> {
     rules::check_float(def.name(), x)?;
     if !target.dtype.is_int() {
         return Err(rules::refuse(def.name(), Kind::DType, format_args!("targets are integers, got {target}")));
@@ -85,7 +93,7 @@ fn check_classes(def: &OpDef, x: &Type, target: &Type) -> Result<Shape> {
 }
 
 /// `[N, C, d..]` as `[N d.., C]`.
-fn classes_last(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
+pub(crate) fn classes_last(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
     let rank = b.rank(x);
     if rank == 2 {
         return Ok(x);
@@ -129,7 +137,11 @@ impl Settings {
 
 /// Which rows count, and the classes with 0 in the place of ignored ones.
 fn valid_rows(b: &mut Builder<'_>, target: ValueId, s: &Settings) -> Result<(ValueId, ValueId)> {
-    let ignored = b.constant(DType::I64, s.ignore_index)?;
+    valid_rows_of(b, target, s.ignore_index)
+}
+/// The same by the class that is ignored.
+pub(crate) fn valid_rows_of(b: &mut Builder<'_>, target: ValueId, ignore_index: i64) -> Result<(ValueId, ValueId)> {
+    let ignored = b.constant(DType::I64, ignore_index)?;
     let ignored = b.eq(target, ignored)?;
     let valid = b.not(ignored)?;
     Ok((valid, b.select(valid, target, 0.0)?))
@@ -173,7 +185,7 @@ fn cross_entropy_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Res
 }
 
 /// `max + log Σ exp(x - max)` of each row.
-fn row_lse(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
+pub(crate) fn row_lse(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
     let top = b.reduce_keep(Fold::Max, x, &[1])?;
     let shifted = b.sub(x, top)?;
     let e = b.exp(shifted)?;
@@ -184,7 +196,7 @@ fn row_lse(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
 }
 
 /// `x[i, class[i]]`; a class outside is an error when it runs.
-fn pick(b: &mut Builder<'_>, x: ValueId, class: ValueId) -> Result<ValueId> {
+pub(crate) fn pick(b: &mut Builder<'_>, x: ValueId, class: ValueId) -> Result<ValueId> {
     let (rows, classes) = (b.shape(x).dim(0), b.shape(x).dim(1).bound());
     let row = b.prim(Prim::Iota { shape: [rows].into_iter().collect(), axis: 0 }, &[])?;
     let place = b.mul(row, classes as f64)?;
@@ -299,12 +311,7 @@ pub static MSE_LOSS: OpDef = OpDef {
     record: |b, def, args| {
         let args = Args::new(def, args);
         let (x, target) = (args.tensor(0)?, args.tensor(1)?);
-        let reduction = match args.get(2) {
-            Arg::Scalar(Scalar::Int(0)) => "none",
-            Arg::Scalar(Scalar::Int(2)) => "sum",
-            Arg::Scalar(_) => "mean",
-            _ => args.choice(2, &["mean", "sum", "none"])?,
-        };
+        let reduction = crate::reduced::reduction(&args, 2)?;
         rules::check_float(def.name(), b.ty(x))?;
         let shape = rules::broadcast_for(def.name(), &[&b.ty(x).shape, &b.ty(target).shape])?;
         let target = b.cast(target, b.dtype(x))?;

@@ -301,7 +301,8 @@ fn variance_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<O
 /// Vector norm. Attributes: axes, keep, order.
 pub static VECTOR_NORM: OpDef = OpDef {
     sig: "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    doc: "(Σ |x|^ord)^(1/ord) over the dims; orders 1, 2 and infinity. The gradient at 0 is 0.",
+    doc: "(Σ |x|^ord)^(1/ord) over the dims; the largest and the smallest size for infinite orders, how many are not 0 for \
+          order 0. The gradient at 0 is 0.",
     record: |b, def, args| {
         let args = Args::new(def, args);
         let mut x = args.tensor(0)?;
@@ -313,9 +314,6 @@ pub static VECTOR_NORM: OpDef = OpDef {
             Arg::Scalar(s) => *s,
             _ => return Err(rules::refuse(def.name(), Kind::Argument, "argument `ord` takes a number")),
         };
-        if ![1.0, 2.0, f64::INFINITY].contains(&order.to_f64()) {
-            return Err(rules::refuse(def.name(), Kind::Unsupported, format_args!("order {order} is not built yet")));
-        }
         let axes = args.dims_or_all(2, b.rank(x))?;
         b.composite(def, reduction_attrs(&axes, args.flag(3)?, Some(Attr::Float(order.to_f64()))), &[x])
     },
@@ -330,7 +328,22 @@ pub static VECTOR_NORM: OpDef = OpDef {
             b.sqrt(sum)?
         } else {
             let size = b.abs(x)?;
-            fold(b, if order == 1.0 { Fold::Sum } else { Fold::Max }, size, &axes, keep)?
+            if order == f64::INFINITY {
+                fold(b, Fold::Max, size, &axes, keep)?
+            } else if order == f64::NEG_INFINITY {
+                fold(b, Fold::Min, size, &axes, keep)?
+            } else if order == 1.0 {
+                fold(b, Fold::Sum, size, &axes, keep)?
+            } else if order == 0.0 {
+                let zero = b.eq(size, 0.0)?;
+                let other = b.not(zero)?;
+                let ones = b.cast(other, b.dtype(x))?;
+                fold(b, Fold::Sum, ones, &axes, keep)?
+            } else {
+                let powers = b.pow(size, order)?;
+                let sum = fold(b, Fold::Sum, powers, &axes, keep)?;
+                b.pow(sum, 1.0 / order)?
+            }
         };
         Ok(smallvec![b.cast(y, dtype)?])
     }),
@@ -340,35 +353,53 @@ pub static VECTOR_NORM: OpDef = OpDef {
     samples: &[
         Sample { args: "f32[3,4] in -2..2", ulps: 64, grad: true },
         Sample { args: "f32[3,4] in 0.5..2, 1, [1], true", ulps: 64, grad: true },
+        Sample::grad("f32[3,4] in 0.5..2, 3, [1]", 64),
+        Sample::grad("f32[3,4] in 0.5..2, 0.5", 64),
+        Sample::grad("f32[3,4] in 0.5..2, 1.5, [0]", 64),
+        Sample::grad("f32[3,4] in -2..-0.5, -1, [0], true", 64),
+        Sample::grad("f32[4] = 1 -3 2 0.5, -inf", 64),
+        Sample::of("f32[4] = 1 0 2 0, 0", 0),
     ],
-    refuses: &[Refusal { args: "f32[2], 3", message: "linalg_vector_norm: order 3 is not built yet" }],
     ..OpDef::DEFAULT
 };
 
-/// Order 2: `dx = dy · x / y`, and 0 where `y` is 0. Order 1: `dy · sign x`. Infinity: `dy · sign x`, shared among the
-/// elements of the largest size.
+/// Order 2: `dx = dy · x / y`. Order p: `dx = dy · sign x · (|x| / y)^(p - 1)`. Order 1: `dy · sign x`. Infinite ones:
+/// `dy · sign x`, shared among the elements of the size `y`. Order 0: 0. Everywhere 0 where the power of a 0 stands.
 fn vector_norm_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
     let ((axes, _), order) = (axes_attr(cx.op.attrs()), cx.op.attrs()[2].float());
     let x = cx.inputs[0];
     let kept = folded_shape(&b.shape(x), &axes, true);
     let (y, dy) = (b.reshape(cx.outputs[0], &kept)?, b.reshape(cx.ct(), &kept)?);
-    let dx = if order == 2.0 {
+    let dx = if order == 0.0 {
+        b.zeros_like(x)?
+    } else if order == 2.0 {
         let ratio = b.div(dy, y)?;
         let zero = b.eq(y, 0.0)?;
         let ratio = b.select(zero, 0.0, ratio)?;
         b.mul(x, ratio)?
-    } else {
+    } else if order == 1.0 {
         let sign = b.sign(x)?;
+        b.mul(sign, dy)?
+    } else if order.is_infinite() {
+        let (sign, size) = (b.sign(x)?, b.abs(x)?);
         let dx = b.mul(sign, dy)?;
-        if order == 1.0 {
-            return Ok(smallvec![Some(dx)]);
-        }
-        let size = b.abs(x)?;
         let top = b.eq(size, y)?;
         let ones = b.cast(top, b.dtype(x))?;
         let n = b.reduce_keep(Fold::Sum, ones, &axes)?;
         let each = b.div(dx, n)?;
         b.select(top, each, 0.0)?
+    } else {
+        let (sign, size, shape) = (b.sign(x)?, b.abs(x)?, b.shape(x));
+        let level = b.expand(y, &shape)?;
+        let (none, flat) = (b.eq(size, 0.0)?, b.eq(level, 0.0)?);
+        let zero = b.or(none, flat)?;
+        // The base of the power is never 0, so that its slope is finite there, too.
+        let ratio = b.div(size, level)?;
+        let ratio = b.select(zero, 1.0, ratio)?;
+        let power = b.pow(ratio, order - 1.0)?;
+        let slope = b.mul(sign, power)?;
+        let dx = b.mul(slope, dy)?;
+        b.select(zero, 0.0, dx)?
     };
     debug_assert_eq!(float_of(b.dtype(x)), b.dtype(dx));
     Ok(smallvec![Some(dx)])

@@ -8,6 +8,8 @@ use crate::{
 };
 use rtx_core::{Error, Kind};
 
+pub use crate::losses::*;
+
 /// max(x, 0).
 #[track_caller]
 pub fn relu(x: &Tensor) -> Tensor {

@@ -28,6 +28,7 @@ pub mod functional;
 mod hosted;
 pub mod index;
 mod inplace;
+mod losses;
 mod methods;
 mod movement;
 mod number;
