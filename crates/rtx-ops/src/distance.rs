@@ -244,7 +244,7 @@ pub static DIST: OpDef = OpDef {
 
 /// Vectors of length one.
 pub static NORMALIZE: OpDef = OpDef {
-    sig: "normalize(Tensor self, float p=2.0, int[1] dim=1, float eps=1e-12) -> Tensor",
+    sig: "normalize(Tensor self, float p=2.0, int[1] dim=[1], float eps=1e-12) -> Tensor",
     doc: "self / max(|self|_p, eps), the length along dim.",
     record: |b, def, args| {
         let given = Args::new(def, args);
