@@ -7,14 +7,11 @@ use crate::reduce::VECTOR_NORM;
 use crate::spelling::SPELLING;
 use rtx_core::{Dim, Fold, Kind, Result, Shape};
 use rtx_ir::record::{self, Promotion};
-use rtx_ir::{
-    Amp, Arg, Attr, Body, Builder, OpDef, Prim, Refusal, Sample, Stability, Type, ValueId, rules,
-};
+use rtx_ir::{Amp, Arg, Attr, Body, Builder, OpDef, Prim, Refusal, Sample, Stability, Type, ValueId, rules};
 use smallvec::{SmallVec, smallvec};
 
 /// The family.
-pub const ALL: &[&OpDef] =
-    &[&COSINE_SIMILARITY, &PAIRWISE_DISTANCE, &CDIST, &PDIST, &DIST, &NORMALIZE, &RENORM];
+pub const ALL: &[&OpDef] = &[&COSINE_SIMILARITY, &PAIRWISE_DISTANCE, &CDIST, &PDIST, &DIST, &NORMALIZE, &RENORM];
 
 const DISTANCE: OpDef = OpDef { amp: Amp::Full, cost: 6, stability: Stability::Stable, ..OpDef::DEFAULT };
 
@@ -137,7 +134,10 @@ pub static CDIST: OpDef = OpDef {
         let given = Args::new(def, args);
         let (x, y, p) = (given.tensor(0)?, given.tensor(1)?, given.float_or(2, 2.0)?);
         let (l, r) = (b.ty(x).clone(), b.ty(y).clone());
-        let fits = l.rank() >= 2 && r.rank() >= 2 && l.dtype == r.dtype && l.shape.dim(l.rank() - 1) == r.shape.dim(r.rank() - 1);
+        let fits = l.rank() >= 2
+            && r.rank() >= 2
+            && l.dtype == r.dtype
+            && l.shape.dim(l.rank() - 1) == r.shape.dim(r.rank() - 1);
         if !fits || p < 0.0 {
             let what = format_args!("takes [.., P, M] and [.., R, M] of one dtype and p ≥ 0, got {l}, {r}, p {p}");
             return Err(rules::refuse(def.name(), Kind::Shape, what));
@@ -238,7 +238,10 @@ pub static DIST: OpDef = OpDef {
         let axes: SmallVec<[usize; 4]> = (0..b.rank(d)).collect();
         Ok(smallvec![norm(b, d, p, &axes, false)?])
     },
-    samples: &[Sample::grad("f32[2,3] in 0.5..1, f32[3] in 1.5..2", 64), Sample::grad("f32[3] in 0.5..1, f32[3] in 1.5..2, 4", 64)],
+    samples: &[
+        Sample::grad("f32[2,3] in 0.5..1, f32[3] in 1.5..2", 64),
+        Sample::grad("f32[3] in 0.5..1, f32[3] in 1.5..2, 4", 64),
+    ],
     ..SPELLING
 };
 
@@ -300,10 +303,7 @@ pub static RENORM: OpDef = OpDef {
         let y = b.mul(x, scale.0)?;
         Ok(smallvec![b.cast(y, dtype)?])
     }),
-    samples: &[
-        Sample::grad("f32[2,3] in 1..2, 2, 0, 0.5", 32),
-        Sample::grad("f32[2,3] in 0.1..0.2, 1, 1, 5", 32),
-    ],
+    samples: &[Sample::grad("f32[2,3] in 1..2, 2, 0, 0.5", 32), Sample::grad("f32[2,3] in 0.1..0.2, 1, 1, 5", 32)],
     refuses: &[Refusal::of("f32[3], 2, 0, 1", "renorm: needs two dims or more, got [3]")],
     ..DISTANCE
 };

@@ -26,6 +26,7 @@ pub mod likelihood;
 pub mod linear;
 pub mod loss;
 pub mod margin;
+pub mod masked;
 pub mod math;
 pub mod movement;
 pub mod norm;
@@ -70,6 +71,7 @@ const FAMILIES: &[&[&OpDef]] = &[
     likelihood::ALL,
     regression::ALL,
     margin::ALL,
+    masked::ALL,
     distance::ALL,
     attention::ALL,
     create::ALL,

@@ -7,14 +7,18 @@ use crate::precision::widen;
 use crate::reduced::{LOSS, element_cotangent, loss_body, record_loss, reduce, reduction, reduction_attr};
 use rtx_core::{DType, Dim, Fold, Kind, Result, Shape};
 use rtx_ir::{
-    Arg, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Op, OpDef, Outs, Prim, Refusal, Sample, Type,
-    ValueId, rules,
+    Arg, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Op, OpDef, Outs, Prim, Refusal, Sample, Type, ValueId,
+    rules,
 };
 use smallvec::{SmallVec, smallvec};
 
 /// The family.
 pub const ALL: &[&OpDef] = &[
-    &NLL_LOSS, &CROSS_ENTROPY_WEIGHTED, &BINARY_CROSS_ENTROPY, &BINARY_CROSS_ENTROPY_WITH_LOGITS, &KL_DIV,
+    &NLL_LOSS,
+    &CROSS_ENTROPY_WEIGHTED,
+    &BINARY_CROSS_ENTROPY,
+    &BINARY_CROSS_ENTROPY_WITH_LOGITS,
+    &KL_DIV,
     &LINEAR_CROSS_ENTROPY,
 ];
 
@@ -154,11 +158,13 @@ pub static CROSS_ENTROPY_WEIGHTED: OpDef = OpDef {
     ..LOSS
 };
 fn cross_entropy_attrs(args: &Args<'_>) -> Result<Attrs> {
-    Ok(smallvec![
-        Attr::Str(reduction(args, 3)?),
-        Attr::Int(args.int_or(4, -100)?),
-        Attr::Float(args.float_or(5, 0.0)?),
-    ])
+    Ok(
+        smallvec![
+            Attr::Str(reduction(args, 3)?),
+            Attr::Int(args.int_or(4, -100)?),
+            Attr::Float(args.float_or(5, 0.0)?),
+        ],
+    )
 }
 fn weighted_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<Outs> {
     let (dtype, smoothing) = (b.dtype(v[0]), attrs[2].float());
@@ -395,6 +401,13 @@ fn record_linear_cross_entropy(b: &mut Builder<'_>, def: &'static OpDef, args: &
     if let Some(bias) = args.optional_tensor(3)? {
         scores = b.add(scores, bias)?;
     }
-    let call = [Arg::Value(scores), args.get(2).clone(), Arg::None, args.get(4).clone(), args.get(5).clone(), args.get(6).clone()];
+    let call = [
+        Arg::Value(scores),
+        args.get(2).clone(),
+        Arg::None,
+        args.get(4).clone(),
+        args.get(5).clone(),
+        args.get(6).clone(),
+    ];
     Ok(b.call(&crate::loss::CROSS_ENTROPY, call)?.into_iter().take(1).collect())
 }

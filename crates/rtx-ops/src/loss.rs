@@ -42,10 +42,7 @@ pub static CROSS_ENTROPY: OpDef = OpDef {
     refuses: &[
         Refusal::of("f32[4,5], i64[3] in 0..5", "cross_entropy: input [4, 5] needs targets [4], got [3]"),
         Refusal::of("f32[4,5], bool[4]", "cross_entropy: targets are integers, got bool [4]"),
-        Refusal::of(
-            "f32[4,5], f32[4]",
-            "cross_entropy: probabilities have the input's shape: [4, 5], got [4]",
-        ),
+        Refusal::of("f32[4,5], f32[4]", "cross_entropy: probabilities have the input's shape: [4, 5], got [4]"),
         Refusal::of("i64[4,5] in 0..5, i64[4] in 0..5", "cross_entropy: needs a float tensor, got i64 [4, 5]"),
         Refusal::of("f32[4,5], i64[4] in 0..5, f32[4]", "cross_entropy: weight is f32 [5], got f32 [4]"),
     ],

@@ -12,8 +12,14 @@ use smallvec::{SmallVec, smallvec};
 
 /// The family.
 pub const ALL: &[&OpDef] = &[
-    &MARGIN_RANKING_LOSS, &HINGE_EMBEDDING_LOSS, &SOFT_MARGIN_LOSS, &COSINE_EMBEDDING_LOSS, &TRIPLET_MARGIN_LOSS,
-    &MULTI_MARGIN_LOSS, &MULTILABEL_MARGIN_LOSS, &MULTILABEL_SOFT_MARGIN_LOSS,
+    &MARGIN_RANKING_LOSS,
+    &HINGE_EMBEDDING_LOSS,
+    &SOFT_MARGIN_LOSS,
+    &COSINE_EMBEDDING_LOSS,
+    &TRIPLET_MARGIN_LOSS,
+    &MULTI_MARGIN_LOSS,
+    &MULTILABEL_MARGIN_LOSS,
+    &MULTILABEL_SOFT_MARGIN_LOSS,
 ];
 
 /// `max(x, 0)` whose gradient at 0 is 1, as clamp's is.
@@ -137,10 +143,7 @@ pub static COSINE_EMBEDDING_LOSS: OpDef = OpDef {
         Sample::grad("f32[3,4] in 0.5..2, f32[3,4] in 0.5..2, f32[3] = 1 -1 1, 0.1", 32),
         Sample::grad("f32[4] in 0.5..2, f32[4] in 0.5..2, f32[] = -1, 0.1, 0", 32),
     ],
-    refuses: &[Refusal::of(
-        "f32[2,3], f32[2,3], f32[3]",
-        "cosine_embedding_loss: needs targets [2], got [3]",
-    )],
+    refuses: &[Refusal::of("f32[2,3], f32[2,3], f32[3]", "cosine_embedding_loss: needs targets [2], got [3]")],
     ..LOSS
 };
 
@@ -153,7 +156,15 @@ pub static TRIPLET_MARGIN_LOSS: OpDef = OpDef {
     record: |b, def, args| {
         let args = Args::new(def, args);
         let mut attrs = reduction_attr(&args, 7)?;
-        attrs.extend([3, 4, 5].iter().zip([1.0, 2.0, 1e-6]).map(|(&i, d)| args.float_or(i, d)).collect::<Result<Vec<_>>>()?.into_iter().map(Attr::Float));
+        attrs.extend(
+            [3, 4, 5]
+                .iter()
+                .zip([1.0, 2.0, 1e-6])
+                .map(|(&i, d)| args.float_or(i, d))
+                .collect::<Result<Vec<_>>>()?
+                .into_iter()
+                .map(Attr::Float),
+        );
         attrs.push(Attr::Bool(args.flag(6)?));
         record_loss(b, def, &[args.tensor(0)?, args.tensor(1)?, args.tensor(2)?], attrs)
     },

@@ -4,9 +4,7 @@ use crate::formula::Var;
 use crate::precision::{count, widen};
 use rtx_core::{Fold, Kind, Result, Scalar, Shape};
 use rtx_ir::record::{self, Promotion};
-use rtx_ir::{
-    Amp, Arg, Attr, Attrs, Builder, GradCx, Op, OpDef, Outs, Stability, Type, Types, ValueId, rules,
-};
+use rtx_ir::{Amp, Arg, Attr, Attrs, Builder, GradCx, Op, OpDef, Outs, Stability, Type, Types, ValueId, rules};
 use smallvec::{SmallVec, smallvec};
 
 /// A loss of operands of one type; the first attribute is the reduction.
@@ -31,12 +29,7 @@ pub(crate) fn reduction_attr(args: &Args<'_>, i: usize) -> Result<Attrs> {
 }
 
 /// Tensors meet as floats and are the operands of one node.
-pub(crate) fn record_loss(
-    b: &mut Builder<'_>,
-    def: &'static OpDef,
-    tensors: &[ValueId],
-    attrs: Attrs,
-) -> Result<Outs> {
+pub(crate) fn record_loss(b: &mut Builder<'_>, def: &'static OpDef, tensors: &[ValueId], attrs: Attrs) -> Result<Outs> {
     let args: SmallVec<[Arg; 4]> = tensors.iter().map(|&v| Arg::Value(v)).collect();
     let met = record::meet(b, def, &args, Promotion::Float)?;
     b.composite(def, attrs, &met.values)
