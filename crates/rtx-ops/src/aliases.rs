@@ -89,6 +89,8 @@ const ALIASES: &[Alias] = &[
     same("swapdims", "transpose"),
     same("row_stack", "vstack"),
     same("nn.functional.upsample", "interpolate"),
+    same("nn.functional.cross_entropy", "cross_entropy_loss"),
+    same("nn.functional.logsigmoid", "log_sigmoid"),
 ];
 
 /// Python modules whose functions stand in the table under their bare names.

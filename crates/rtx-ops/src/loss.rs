@@ -10,7 +10,21 @@ use rtx_ir::{
 use smallvec::{SmallVec, smallvec};
 
 /// The family.
-pub const ALL: &[&OpDef] = &[&CROSS_ENTROPY, &CROSS_ENTROPY_BACKWARD, &MSE_LOSS];
+pub const ALL: &[&OpDef] = &[&CROSS_ENTROPY_LOSS, &CROSS_ENTROPY, &CROSS_ENTROPY_BACKWARD, &MSE_LOSS];
+
+/// Cross entropy as PyTorch's call has it: the loss alone.
+pub static CROSS_ENTROPY_LOSS: OpDef = OpDef {
+    sig: "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, \
+          float label_smoothing=0.0) -> Tensor",
+    doc: "The first result of cross_entropy.",
+    record: |b, _, args| Ok(b.call(&CROSS_ENTROPY, args.clone())?.into_iter().take(1).collect()),
+    samples: &[
+        Sample::grad("f32[4,5] in -3..3, i64[4] in 0..5", 64),
+        Sample::grad("f32[4,5] in -3..3, f32[4,5] in 0..1, f32[5] in 0.5..2, 2", 64),
+    ],
+    stability: Stability::Stable,
+    ..SPELLING
+};
 
 /// Cross entropy of logits `[N, C]` with classes `[N]`. Attributes: reduction, ignore_index, label_smoothing.
 pub static CROSS_ENTROPY: OpDef = OpDef {

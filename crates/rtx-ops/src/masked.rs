@@ -199,7 +199,8 @@ fn filled_with_end(b: &mut Builder<'_>, mask: Option<ValueId>, x: ValueId, large
 pub static MASKED_ARGMAX: OpDef = OpDef {
     sig: "masked_argmax(Tensor self, int? dim=None, *, bool keepdim=False, ScalarType? dtype=None, Tensor? mask=None) \
           -> Tensor",
-    doc: "Position along dim (or in the flattened tensor) of the first maximum of the elements that the mask keeps.",
+    doc: "Position along dim (or in the flattened tensor) of the first maximum of the elements that the mask keeps, as a number of \
+          the elements' dtype.",
     record: |b, def, a| position(b, def, a, &ARGMAX, false),
     grad: Grad::None,
     samples: &[Sample::exact("f32[2,3] in -2..2, 1, false, none, bool[2,3]"), Sample::exact("f32[2,3] in -2..2")],
@@ -209,7 +210,8 @@ pub static MASKED_ARGMAX: OpDef = OpDef {
 pub static MASKED_ARGMIN: OpDef = OpDef {
     sig: "masked_argmin(Tensor self, int? dim=None, *, bool keepdim=False, ScalarType? dtype=None, Tensor? mask=None) \
           -> Tensor",
-    doc: "Position along dim (or in the flattened tensor) of the first minimum of the elements that the mask keeps.",
+    doc: "Position along dim (or in the flattened tensor) of the first minimum of the elements that the mask keeps, as a number of \
+          the elements' dtype.",
     record: |b, def, a| position(b, def, a, &ARGMIN, true),
     grad: Grad::None,
     samples: &[Sample::exact("f32[2,3] in -2..2, 1, false, none, bool[2,3]"), Sample::exact("f32[2,3] in -2..2")],
@@ -219,7 +221,10 @@ fn position(b: &mut Builder<'_>, def: &'static OpDef, a: &Bound, op: &'static Op
     let args = Args::new(def, a);
     let (x, mask) = operands(b, &args, 3, 4)?;
     let x = filled_with_end(b, mask, x, largest)?;
-    b.call(op, [Arg::Value(x), a.get(1).clone(), a.get(2).clone()])
+    // PyTorch returns the position in the dtype of the elements.
+    let dtype = b.dtype(x);
+    let y = b.call(op, [Arg::Value(x), a.get(1).clone(), a.get(2).clone()])?[0];
+    Ok(smallvec![b.cast(y, dtype)?])
 }
 
 /// Variance.

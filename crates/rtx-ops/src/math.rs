@@ -347,8 +347,9 @@ pub static LOGIT: OpDef = OpDef {
         in_float(b, v, |b, v| {
             let x = match eps {
                 Some(eps) => {
-                    let low = b.max(v[0], eps)?;
-                    b.min(low, 1.0 - eps)?
+                    let (under, over) = (b.lt(v[0], eps)?, above(b, v[0], 1.0 - eps)?);
+                    let x = b.select(over, 1.0 - eps, v[0])?;
+                    b.select(under, eps, x)?
                 }
                 None => v[0],
             };
@@ -373,6 +374,7 @@ pub static LOGIT: OpDef = OpDef {
         Sample::grad("f32[2,3] in 0.1..0.9", 16),
         Sample::grad("f32[2,3] in 0.25..0.7, 0.2", 16),
         Sample::of("f32[4] = 0 1 -1 2", 16),
+        Sample::of("f32[3] = 0.5 0.55 0.7, 0.6", 16),
     ],
     ..FUNCTION
 };

@@ -290,6 +290,7 @@ fn field_type(ty: &str) -> Option<&'static str> {
         "float" => "f64",
         "float?" => "Option<f64>",
         "bool" => "bool",
+        "bool?" => "Option<bool>",
         "str" => "&'static str",
         "str?" => "Option<&'static str>",
         "Scalar" => "Scalar",
