@@ -193,6 +193,30 @@ impl Tensor {
     pub fn avg_pool3d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool3d) -> Tensor {
         TryTensor::try_avg_pool3d_with(self, kernel_size, options).or_panic()
     }
+    /// -weight (target · log self + (1 - target) · log(1 - self)), the logarithms not below -100. The gradient divides by max(self (1 - self), 10⁻¹²).
+    #[track_caller]
+    pub fn binary_cross_entropy(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_binary_cross_entropy(self, target).or_panic()
+    }
+    /// [`Tensor::binary_cross_entropy`] with options.
+    #[track_caller]
+    pub fn binary_cross_entropy_with(&self, target: impl Operand, options: options::BinaryCrossEntropy) -> Tensor {
+        TryTensor::try_binary_cross_entropy_with(self, target, options).or_panic()
+    }
+    /// weight ((1 - target) self + (1 + (pos_weight - 1) target) log(1 + exp -self)), the logarithm as log1p(exp -|self|) + max(-self, 0).
+    #[track_caller]
+    pub fn binary_cross_entropy_with_logits(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_binary_cross_entropy_with_logits(self, target).or_panic()
+    }
+    /// [`Tensor::binary_cross_entropy_with_logits`] with options.
+    #[track_caller]
+    pub fn binary_cross_entropy_with_logits_with(
+        &self,
+        target: impl Operand,
+        options: options::BinaryCrossEntropyWithLogits,
+    ) -> Tensor {
+        TryTensor::try_binary_cross_entropy_with_logits_with(self, target, options).or_panic()
+    }
     /// Bits that both have.
     #[track_caller]
     pub fn bitwise_and(&self, other: impl Operand) -> Tensor {
@@ -332,6 +356,16 @@ impl Tensor {
     pub fn count_nonzero_with(&self, options: options::CountNonzero) -> Tensor {
         TryTensor::try_count_nonzero_with(self, options).or_panic()
     }
+    /// The first result of cross_entropy.
+    #[track_caller]
+    pub fn cross_entropy_loss(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_cross_entropy_loss(self, target).or_panic()
+    }
+    /// [`Tensor::cross_entropy_loss`] with options.
+    #[track_caller]
+    pub fn cross_entropy_loss_with(&self, target: impl Operand, options: options::CrossEntropyLoss) -> Tensor {
+        TryTensor::try_cross_entropy_loss_with(self, target, options).or_panic()
+    }
     /// The largest element so far along dim and its position, the last one of equal ones; NaN stays.
     #[track_caller]
     pub fn cummax(&self, dim: impl Int) -> (Tensor, Tensor) {
@@ -386,6 +420,16 @@ impl Tensor {
     #[track_caller]
     pub fn digamma(&self) -> Tensor {
         TryTensor::try_digamma(self).or_panic()
+    }
+    /// (Σ |self - other|^p)^(1/p) over all elements; operands broadcast.
+    #[track_caller]
+    pub fn dist(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_dist(self, other).or_panic()
+    }
+    /// [`Tensor::dist`] with options.
+    #[track_caller]
+    pub fn dist_with(&self, other: impl Operand, options: options::Dist) -> Tensor {
+        TryTensor::try_dist_with(self, other, options).or_panic()
     }
     /// self / other; rounded toward zero with "trunc", down with "floor" (as floor_divide). Integers are divided as f32 without a mode and stay integers with one. The gradient of a rounded quotient is 0.
     #[track_caller]
@@ -562,6 +606,16 @@ impl Tensor {
     pub fn heaviside(&self, values: impl Operand) -> Tensor {
         TryTensor::try_heaviside(self, values).or_panic()
     }
+    /// self where target is 1, max(0, margin - self) where it is -1 (and the sum of both elsewhere).
+    #[track_caller]
+    pub fn hinge_embedding_loss(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_hinge_embedding_loss(self, target).or_panic()
+    }
+    /// [`Tensor::hinge_embedding_loss`] with options.
+    #[track_caller]
+    pub fn hinge_embedding_loss_with(&self, target: impl Operand, options: options::HingeEmbeddingLoss) -> Tensor {
+        TryTensor::try_hinge_embedding_loss_with(self, target, options).or_panic()
+    }
     /// How many elements lie in each of the bins between min and max, the last one closed; between the smallest and the largest element where min = max.
     #[track_caller]
     pub fn histc(&self) -> Tensor {
@@ -571,6 +625,16 @@ impl Tensor {
     #[track_caller]
     pub fn histc_with(&self, options: options::Histc) -> Tensor {
         TryTensor::try_histc_with(self, options).or_panic()
+    }
+    /// With d = |self - target|: d² / 2 where d ≤ delta, else delta (d - delta / 2). Huber, Ann. Math. Stat. 35 (1964).
+    #[track_caller]
+    pub fn huber_loss(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_huber_loss(self, target).or_panic()
+    }
+    /// [`Tensor::huber_loss`] with options.
+    #[track_caller]
+    pub fn huber_loss_with(&self, target: impl Operand, options: options::HuberLoss) -> Tensor {
+        TryTensor::try_huber_loss_with(self, target, options).or_panic()
     }
     /// √(self² + other²) as m √(1 + (n/m)²) with m the larger and n the smaller size, so that it is infinite only where the length is.
     #[track_caller]
@@ -637,10 +701,30 @@ impl Tensor {
     pub fn isreal(&self) -> Tensor {
         TryTensor::try_isreal(self).or_panic()
     }
+    /// target (log target - self), 0 where target is 0; with log_target exp(target) (target - self). The reduction "batchmean" divides the sum by the first size.
+    #[track_caller]
+    pub fn kl_div(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_kl_div(self, target).or_panic()
+    }
+    /// [`Tensor::kl_div`] with options.
+    #[track_caller]
+    pub fn kl_div_with(&self, target: impl Operand, options: options::KlDiv) -> Tensor {
+        TryTensor::try_kl_div_with(self, target, options).or_panic()
+    }
     /// The k-th smallest element along dim, counted from 1, and its position; NaN is the largest.
     #[track_caller]
     pub fn kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_kthvalue(self, k, dim).or_panic()
+    }
+    /// |self - target|: as it is (0, "none"), averaged (1, "mean") or summed (2, "sum").
+    #[track_caller]
+    pub fn l1_loss(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_l1_loss(self, target).or_panic()
+    }
+    /// [`Tensor::l1_loss`] with options.
+    #[track_caller]
+    pub fn l1_loss_with(&self, target: impl Operand, options: options::L1Loss) -> Tensor {
+        TryTensor::try_l1_loss_with(self, target, options).or_panic()
     }
     /// |self / gcd(self, other) · other|, 0 where one is 0.
     #[track_caller]
@@ -777,10 +861,175 @@ impl Tensor {
     pub fn lu_solve(&self, LU_data: impl Operand, LU_pivots: impl Operand) -> Tensor {
         TryTensor::try_lu_solve(self, LU_data, LU_pivots).or_panic()
     }
+    /// The largest element over the dims that the mask keeps; where it keeps none -∞, or the smallest integer.
+    #[track_caller]
+    pub fn masked_amax(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_amax(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_amax`] with options.
+    #[track_caller]
+    pub fn masked_amax_with(&self, dim: impl IntoAxes, options: options::MaskedAmax) -> Tensor {
+        TryTensor::try_masked_amax_with(self, dim, options).or_panic()
+    }
+    /// The smallest element over the dims that the mask keeps; where it keeps none ∞, or the largest integer.
+    #[track_caller]
+    pub fn masked_amin(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_amin(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_amin`] with options.
+    #[track_caller]
+    pub fn masked_amin_with(&self, dim: impl IntoAxes, options: options::MaskedAmin) -> Tensor {
+        TryTensor::try_masked_amin_with(self, dim, options).or_panic()
+    }
+    /// Position along dim (or in the flattened tensor) of the first maximum of the elements that the mask keeps, as a number of the elements' dtype.
+    #[track_caller]
+    pub fn masked_argmax(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_argmax(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_argmax`] with options.
+    #[track_caller]
+    pub fn masked_argmax_with(&self, dim: impl IntoAxes, options: options::MaskedArgmax) -> Tensor {
+        TryTensor::try_masked_argmax_with(self, dim, options).or_panic()
+    }
+    /// Position along dim (or in the flattened tensor) of the first minimum of the elements that the mask keeps, as a number of the elements' dtype.
+    #[track_caller]
+    pub fn masked_argmin(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_argmin(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_argmin`] with options.
+    #[track_caller]
+    pub fn masked_argmin_with(&self, dim: impl IntoAxes, options: options::MaskedArgmin) -> Tensor {
+        TryTensor::try_masked_argmin_with(self, dim, options).or_panic()
+    }
     /// value where the mask is true, self elsewhere; keeps self's dtype.
     #[track_caller]
     pub fn masked_fill(&self, mask: impl Operand, value: impl IntoScalar) -> Tensor {
         TryTensor::try_masked_fill(self, mask, value).or_panic()
+    }
+    /// log_softmax along dim with -∞ where the mask does not hold.
+    #[track_caller]
+    pub fn masked_log_softmax(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_masked_log_softmax(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_log_softmax`] with options.
+    #[track_caller]
+    pub fn masked_log_softmax_with(&self, dim: impl Int, options: options::MaskedLogSoftmax) -> Tensor {
+        TryTensor::try_masked_log_softmax_with(self, dim, options).or_panic()
+    }
+    /// log(exp self + exp other), -∞ in place of what the masks do not keep.
+    #[track_caller]
+    pub fn masked_logaddexp(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_masked_logaddexp(self, other).or_panic()
+    }
+    /// [`Tensor::masked_logaddexp`] with options.
+    #[track_caller]
+    pub fn masked_logaddexp_with(&self, other: impl Operand, options: options::MaskedLogaddexp) -> Tensor {
+        TryTensor::try_masked_logaddexp_with(self, other, options).or_panic()
+    }
+    /// log Σ exp x over the dims, of the elements that the mask keeps; -∞ where it keeps none.
+    #[track_caller]
+    pub fn masked_logsumexp(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_logsumexp(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_logsumexp`] with options.
+    #[track_caller]
+    pub fn masked_logsumexp_with(&self, dim: impl IntoAxes, options: options::MaskedLogsumexp) -> Tensor {
+        TryTensor::try_masked_logsumexp_with(self, dim, options).or_panic()
+    }
+    /// The sum over the dims of the elements that the mask keeps, divided by how many these are; NaN where it keeps none.
+    #[track_caller]
+    pub fn masked_mean(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_mean(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_mean`] with options.
+    #[track_caller]
+    pub fn masked_mean_with(&self, dim: impl IntoAxes, options: options::MaskedMean) -> Tensor {
+        TryTensor::try_masked_mean_with(self, dim, options).or_panic()
+    }
+    /// (Σ |x|^ord)^(1/ord) over the dims, of the elements that the mask keeps; ord is 2 by default.
+    #[track_caller]
+    pub fn masked_norm(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_norm(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_norm`] with options.
+    #[track_caller]
+    pub fn masked_norm_with(&self, dim: impl IntoAxes, options: options::MaskedNorm) -> Tensor {
+        TryTensor::try_masked_norm_with(self, dim, options).or_panic()
+    }
+    /// x / max(|x|_ord, eps) along dim, 0 in place of what the mask does not keep.
+    #[track_caller]
+    pub fn masked_normalize(&self, ord: impl IntoScalar, dim: impl Int) -> Tensor {
+        TryTensor::try_masked_normalize(self, ord, dim).or_panic()
+    }
+    /// [`Tensor::masked_normalize`] with options.
+    #[track_caller]
+    pub fn masked_normalize_with(
+        &self,
+        ord: impl IntoScalar,
+        dim: impl Int,
+        options: options::MaskedNormalize,
+    ) -> Tensor {
+        TryTensor::try_masked_normalize_with(self, ord, dim, options).or_panic()
+    }
+    /// The product over the dims of the elements that the mask keeps; 1 where it keeps none.
+    #[track_caller]
+    pub fn masked_prod(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_prod(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_prod`] with options.
+    #[track_caller]
+    pub fn masked_prod_with(&self, dim: impl IntoAxes, options: options::MaskedProd) -> Tensor {
+        TryTensor::try_masked_prod_with(self, dim, options).or_panic()
+    }
+    /// softmax along dim with -∞ where the mask does not hold; NaN where it keeps nothing.
+    #[track_caller]
+    pub fn masked_softmax(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_masked_softmax(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_softmax`] with options.
+    #[track_caller]
+    pub fn masked_softmax_with(&self, dim: impl Int, options: options::MaskedSoftmax) -> Tensor {
+        TryTensor::try_masked_softmax_with(self, dim, options).or_panic()
+    }
+    /// softmax(-x) along dim with 0 where the mask does not hold; NaN where it keeps nothing.
+    #[track_caller]
+    pub fn masked_softmin(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_masked_softmin(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_softmin`] with options.
+    #[track_caller]
+    pub fn masked_softmin_with(&self, dim: impl Int, options: options::MaskedSoftmin) -> Tensor {
+        TryTensor::try_masked_softmin_with(self, dim, options).or_panic()
+    }
+    /// √ of masked_var.
+    #[track_caller]
+    pub fn masked_std(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_std(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_std`] with options.
+    #[track_caller]
+    pub fn masked_std_with(&self, dim: impl IntoAxes, options: options::MaskedStd) -> Tensor {
+        TryTensor::try_masked_std_with(self, dim, options).or_panic()
+    }
+    /// The sum over the dims of the elements that the mask keeps; 0 where it keeps none.
+    #[track_caller]
+    pub fn masked_sum(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_sum(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_sum`] with options.
+    #[track_caller]
+    pub fn masked_sum_with(&self, dim: impl IntoAxes, options: options::MaskedSum) -> Tensor {
+        TryTensor::try_masked_sum_with(self, dim, options).or_panic()
+    }
+    /// Σ (x - mean)² / max(n - correction, 0) over the n elements that the mask keeps; the correction is 1, or 0 where unbiased is false.
+    #[track_caller]
+    pub fn masked_var(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_var(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_var`] with options.
+    #[track_caller]
+    pub fn masked_var_with(&self, dim: impl IntoAxes, options: options::MaskedVar) -> Tensor {
+        TryTensor::try_masked_var_with(self, dim, options).or_panic()
     }
     /// Matrix product; vectors are rows on the left and columns on the right, leading dims are batch dims and broadcast. out\[.., i, j\] = Σ_k self\[.., i, k\] · other\[.., k, j\].
     #[track_caller]
@@ -930,6 +1179,40 @@ impl Tensor {
     pub fn mul(&self, other: impl Operand) -> Tensor {
         TryTensor::try_mul(self, other).or_panic()
     }
+    /// Σ_{c ≠ t} weight\[t\] max(0, margin - self\[t\] + self\[c\])^p / C of each row, t its target; p is 1 or 2. A target outside the classes counts as one whose score is 0.
+    #[track_caller]
+    pub fn multi_margin_loss(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_multi_margin_loss(self, target).or_panic()
+    }
+    /// [`Tensor::multi_margin_loss`] with options.
+    #[track_caller]
+    pub fn multi_margin_loss_with(&self, target: impl Operand, options: options::MultiMarginLoss) -> Tensor {
+        TryTensor::try_multi_margin_loss_with(self, target, options).or_panic()
+    }
+    /// Σ_{t, c} max(0, 1 - self\[t\] + self\[c\]) / C of each row, over its targets t, which are those before the first -1, and the classes c that are no targets.
+    #[track_caller]
+    pub fn multilabel_margin_loss(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_multilabel_margin_loss(self, target).or_panic()
+    }
+    /// [`Tensor::multilabel_margin_loss`] with options.
+    #[track_caller]
+    pub fn multilabel_margin_loss_with(&self, target: impl Operand, options: options::MultilabelMarginLoss) -> Tensor {
+        TryTensor::try_multilabel_margin_loss_with(self, target, options).or_panic()
+    }
+    /// The mean over the last dim of weight (target log(1 + exp -self) + (1 - target) log(1 + exp self)).
+    #[track_caller]
+    pub fn multilabel_soft_margin_loss(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_multilabel_soft_margin_loss(self, target).or_panic()
+    }
+    /// [`Tensor::multilabel_soft_margin_loss`] with options.
+    #[track_caller]
+    pub fn multilabel_soft_margin_loss_with(
+        &self,
+        target: impl Operand,
+        options: options::MultilabelSoftMarginLoss,
+    ) -> Tensor {
+        TryTensor::try_multilabel_soft_margin_loss_with(self, target, options).or_panic()
+    }
     /// NaN becomes nan (0), infinities become posinf and neginf (the largest and the smallest number of the dtype). The gradient is 0 where an element was replaced.
     #[track_caller]
     pub fn nan_to_num(&self) -> Tensor {
@@ -970,6 +1253,16 @@ impl Tensor {
     pub fn nextafter(&self, other: impl Operand) -> Tensor {
         TryTensor::try_nextafter(self, other).or_panic()
     }
+    /// -weight\[t\] · self\[t\] of each row, t its target; summed, divided by the sum of the weights of the rows that are not ignored, or as it is. The dim of classes is 1 (0 for one row). A target outside is an error when it runs.
+    #[track_caller]
+    pub fn nll_loss(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_nll_loss(self, target).or_panic()
+    }
+    /// [`Tensor::nll_loss`] with options.
+    #[track_caller]
+    pub fn nll_loss_with(&self, target: impl Operand, options: options::NllLoss) -> Tensor {
+        TryTensor::try_nll_loss_with(self, target, options).or_panic()
+    }
     /// The positions of the first elements that are not zero, one row each; rows that are left hold fill_value.
     #[track_caller]
     pub fn nonzero_static(&self, size: impl Int) -> Tensor {
@@ -979,6 +1272,16 @@ impl Tensor {
     #[track_caller]
     pub fn nonzero_static_with(&self, size: impl Int, options: options::NonzeroStatic) -> Tensor {
         TryTensor::try_nonzero_static_with(self, size, options).or_panic()
+    }
+    /// self / max(|self|_p, eps), the length along dim.
+    #[track_caller]
+    pub fn normalize(&self) -> Tensor {
+        TryTensor::try_normalize(self).or_panic()
+    }
+    /// [`Tensor::normalize`] with options.
+    #[track_caller]
+    pub fn normalize_with(&self, options: options::Normalize) -> Tensor {
+        TryTensor::try_normalize_with(self, options).or_panic()
     }
     /// The sum of the singular values of a matrix.
     #[track_caller]
@@ -1004,6 +1307,16 @@ impl Tensor {
     #[track_caller]
     pub fn overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Tensor {
         TryTensor::try_overlap_add_with(self, dim, length, options).or_panic()
+    }
+    /// (Σ_k |self\[i, k\] - self\[j, k\]|^p)^(1/p) for all i < j, row after row; a vector of N (N - 1) / 2.
+    #[track_caller]
+    pub fn pdist(&self) -> Tensor {
+        TryTensor::try_pdist(self).or_panic()
+    }
+    /// [`Tensor::pdist`] with options.
+    #[track_caller]
+    pub fn pdist_with(&self, options: options::Pdist) -> Tensor {
+        TryTensor::try_pdist_with(self, options).or_panic()
     }
     /// The Moore-Penrose inverse over singular values above rcond · largest.
     #[track_caller]
@@ -1094,6 +1407,11 @@ impl Tensor {
     #[track_caller]
     pub fn remainder(&self, other: impl Operand) -> Tensor {
         TryTensor::try_remainder(self, other).or_panic()
+    }
+    /// Each slice along dim times maxnorm / (n + 10⁻⁷) where its p-norm n is above maxnorm.
+    #[track_caller]
+    pub fn renorm(&self, p: impl IntoScalar, dim: impl Int, maxnorm: impl IntoScalar) -> Tensor {
+        TryTensor::try_renorm(self, p, dim, maxnorm).or_panic()
     }
     /// The tensor so many times along each dim.
     #[track_caller]
@@ -1199,6 +1517,26 @@ impl Tensor {
     #[track_caller]
     pub fn slogdet(&self) -> (Tensor, Tensor) {
         TryTensor::try_slogdet(self).or_panic()
+    }
+    /// With d = |self - target|: d² / (2 beta) where d < beta, else d - beta / 2. Girshick, arXiv:1504.08083.
+    #[track_caller]
+    pub fn smooth_l1_loss(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_smooth_l1_loss(self, target).or_panic()
+    }
+    /// [`Tensor::smooth_l1_loss`] with options.
+    #[track_caller]
+    pub fn smooth_l1_loss_with(&self, target: impl Operand, options: options::SmoothL1Loss) -> Tensor {
+        TryTensor::try_smooth_l1_loss_with(self, target, options).or_panic()
+    }
+    /// log(1 + exp(-target · self)), without overflow.
+    #[track_caller]
+    pub fn soft_margin_loss(&self, target: impl Operand) -> Tensor {
+        TryTensor::try_soft_margin_loss(self, target).or_panic()
+    }
+    /// [`Tensor::soft_margin_loss`] with options.
+    #[track_caller]
+    pub fn soft_margin_loss_with(&self, target: impl Operand, options: options::SoftMarginLoss) -> Tensor {
+        TryTensor::try_soft_margin_loss_with(self, target, options).or_panic()
     }
     /// exp(x - max x) / Σ exp(x - max x) along dim; halves are computed in f32.
     #[track_caller]
@@ -1596,6 +1934,34 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_avg_pool3d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool3d) -> Result<Tensor>;
+    /// [`Tensor::binary_cross_entropy`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_binary_cross_entropy(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::binary_cross_entropy_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_binary_cross_entropy_with(
+        &self,
+        target: impl Operand,
+        options: options::BinaryCrossEntropy,
+    ) -> Result<Tensor>;
+    /// [`Tensor::binary_cross_entropy_with_logits`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_binary_cross_entropy_with_logits(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::binary_cross_entropy_with_logits_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_binary_cross_entropy_with_logits_with(
+        &self,
+        target: impl Operand,
+        options: options::BinaryCrossEntropyWithLogits,
+    ) -> Result<Tensor>;
     /// [`Tensor::bitwise_and`].
     ///
     /// # Errors
@@ -1735,6 +2101,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_count_nonzero_with(&self, options: options::CountNonzero) -> Result<Tensor>;
+    /// [`Tensor::cross_entropy_loss`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cross_entropy_loss(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::cross_entropy_loss_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cross_entropy_loss_with(&self, target: impl Operand, options: options::CrossEntropyLoss) -> Result<Tensor>;
     /// [`Tensor::cummax`].
     ///
     /// # Errors
@@ -1790,6 +2166,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_digamma(&self) -> Result<Tensor>;
+    /// [`Tensor::dist`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_dist(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::dist_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_dist_with(&self, other: impl Operand, options: options::Dist) -> Result<Tensor>;
     /// [`Tensor::div`].
     ///
     /// # Errors
@@ -1965,6 +2351,20 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_heaviside(&self, values: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::hinge_embedding_loss`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_hinge_embedding_loss(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::hinge_embedding_loss_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_hinge_embedding_loss_with(
+        &self,
+        target: impl Operand,
+        options: options::HingeEmbeddingLoss,
+    ) -> Result<Tensor>;
     /// [`Tensor::histc`].
     ///
     /// # Errors
@@ -1975,6 +2375,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_histc_with(&self, options: options::Histc) -> Result<Tensor>;
+    /// [`Tensor::huber_loss`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_huber_loss(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::huber_loss_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_huber_loss_with(&self, target: impl Operand, options: options::HuberLoss) -> Result<Tensor>;
     /// [`Tensor::hypot`].
     ///
     /// # Errors
@@ -2040,11 +2450,31 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_isreal(&self) -> Result<Tensor>;
+    /// [`Tensor::kl_div`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_kl_div(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::kl_div_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_kl_div_with(&self, target: impl Operand, options: options::KlDiv) -> Result<Tensor>;
     /// [`Tensor::kthvalue`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::l1_loss`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_l1_loss(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::l1_loss_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_l1_loss_with(&self, target: impl Operand, options: options::L1Loss) -> Result<Tensor>;
     /// [`Tensor::lcm`].
     ///
     /// # Errors
@@ -2180,11 +2610,176 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_lu_solve(&self, LU_data: impl Operand, LU_pivots: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::masked_amax`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_amax(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_amax_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_amax_with(&self, dim: impl IntoAxes, options: options::MaskedAmax) -> Result<Tensor>;
+    /// [`Tensor::masked_amin`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_amin(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_amin_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_amin_with(&self, dim: impl IntoAxes, options: options::MaskedAmin) -> Result<Tensor>;
+    /// [`Tensor::masked_argmax`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_argmax(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_argmax_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_argmax_with(&self, dim: impl IntoAxes, options: options::MaskedArgmax) -> Result<Tensor>;
+    /// [`Tensor::masked_argmin`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_argmin(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_argmin_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_argmin_with(&self, dim: impl IntoAxes, options: options::MaskedArgmin) -> Result<Tensor>;
     /// [`Tensor::masked_fill`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_masked_fill(&self, mask: impl Operand, value: impl IntoScalar) -> Result<Tensor>;
+    /// [`Tensor::masked_log_softmax`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_log_softmax(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::masked_log_softmax_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_log_softmax_with(&self, dim: impl Int, options: options::MaskedLogSoftmax) -> Result<Tensor>;
+    /// [`Tensor::masked_logaddexp`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_logaddexp(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::masked_logaddexp_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_logaddexp_with(&self, other: impl Operand, options: options::MaskedLogaddexp) -> Result<Tensor>;
+    /// [`Tensor::masked_logsumexp`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_logsumexp(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_logsumexp_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_logsumexp_with(&self, dim: impl IntoAxes, options: options::MaskedLogsumexp) -> Result<Tensor>;
+    /// [`Tensor::masked_mean`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_mean(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_mean_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_mean_with(&self, dim: impl IntoAxes, options: options::MaskedMean) -> Result<Tensor>;
+    /// [`Tensor::masked_norm`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_norm(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_norm_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_norm_with(&self, dim: impl IntoAxes, options: options::MaskedNorm) -> Result<Tensor>;
+    /// [`Tensor::masked_normalize`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_normalize(&self, ord: impl IntoScalar, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::masked_normalize_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_normalize_with(
+        &self,
+        ord: impl IntoScalar,
+        dim: impl Int,
+        options: options::MaskedNormalize,
+    ) -> Result<Tensor>;
+    /// [`Tensor::masked_prod`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_prod(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_prod_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_prod_with(&self, dim: impl IntoAxes, options: options::MaskedProd) -> Result<Tensor>;
+    /// [`Tensor::masked_softmax`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_softmax(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::masked_softmax_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_softmax_with(&self, dim: impl Int, options: options::MaskedSoftmax) -> Result<Tensor>;
+    /// [`Tensor::masked_softmin`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_softmin(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::masked_softmin_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_softmin_with(&self, dim: impl Int, options: options::MaskedSoftmin) -> Result<Tensor>;
+    /// [`Tensor::masked_std`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_std(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_std_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_std_with(&self, dim: impl IntoAxes, options: options::MaskedStd) -> Result<Tensor>;
+    /// [`Tensor::masked_sum`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_sum(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_sum_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_sum_with(&self, dim: impl IntoAxes, options: options::MaskedSum) -> Result<Tensor>;
+    /// [`Tensor::masked_var`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_var(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_var_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_var_with(&self, dim: impl IntoAxes, options: options::MaskedVar) -> Result<Tensor>;
     /// [`Tensor::matmul`].
     ///
     /// # Errors
@@ -2333,6 +2928,44 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_mul(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::multi_margin_loss`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_multi_margin_loss(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::multi_margin_loss_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_multi_margin_loss_with(&self, target: impl Operand, options: options::MultiMarginLoss) -> Result<Tensor>;
+    /// [`Tensor::multilabel_margin_loss`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_multilabel_margin_loss(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::multilabel_margin_loss_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_multilabel_margin_loss_with(
+        &self,
+        target: impl Operand,
+        options: options::MultilabelMarginLoss,
+    ) -> Result<Tensor>;
+    /// [`Tensor::multilabel_soft_margin_loss`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_multilabel_soft_margin_loss(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::multilabel_soft_margin_loss_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_multilabel_soft_margin_loss_with(
+        &self,
+        target: impl Operand,
+        options: options::MultilabelSoftMarginLoss,
+    ) -> Result<Tensor>;
     /// [`Tensor::nan_to_num`].
     ///
     /// # Errors
@@ -2378,6 +3011,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_nextafter(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::nll_loss`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nll_loss(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::nll_loss_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nll_loss_with(&self, target: impl Operand, options: options::NllLoss) -> Result<Tensor>;
     /// [`Tensor::nonzero_static`].
     ///
     /// # Errors
@@ -2388,6 +3031,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_nonzero_static_with(&self, size: impl Int, options: options::NonzeroStatic) -> Result<Tensor>;
+    /// [`Tensor::normalize`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_normalize(&self) -> Result<Tensor>;
+    /// [`Tensor::normalize_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_normalize_with(&self, options: options::Normalize) -> Result<Tensor>;
     /// [`Tensor::nuclear_norm`].
     ///
     /// # Errors
@@ -2413,6 +3066,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Result<Tensor>;
+    /// [`Tensor::pdist`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_pdist(&self) -> Result<Tensor>;
+    /// [`Tensor::pdist_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_pdist_with(&self, options: options::Pdist) -> Result<Tensor>;
     /// [`Tensor::pinverse`].
     ///
     /// # Errors
@@ -2503,6 +3166,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_remainder(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::renorm`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_renorm(&self, p: impl IntoScalar, dim: impl Int, maxnorm: impl IntoScalar) -> Result<Tensor>;
     /// [`Tensor::repeat`].
     ///
     /// # Errors
@@ -2608,6 +3276,26 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_slogdet(&self) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::smooth_l1_loss`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_smooth_l1_loss(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::smooth_l1_loss_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_smooth_l1_loss_with(&self, target: impl Operand, options: options::SmoothL1Loss) -> Result<Tensor>;
+    /// [`Tensor::soft_margin_loss`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_soft_margin_loss(&self, target: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::soft_margin_loss_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_soft_margin_loss_with(&self, target: impl Operand, options: options::SoftMarginLoss) -> Result<Tensor>;
     /// [`Tensor::softmax`].
     ///
     /// # Errors
@@ -3048,6 +3736,42 @@ impl TryTensor for Tensor {
         )
     }
     #[track_caller]
+    fn try_binary_cross_entropy(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_binary_cross_entropy_with(target, options::BinaryCrossEntropy::default())
+    }
+    #[track_caller]
+    fn try_binary_cross_entropy_with(
+        &self,
+        target: impl Operand,
+        options: options::BinaryCrossEntropy,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("binary_cross_entropy"),
+            &[Argument::from(self), target.argument(), options.weight.as_ref().into(), options.reduction.into()],
+        )
+    }
+    #[track_caller]
+    fn try_binary_cross_entropy_with_logits(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_binary_cross_entropy_with_logits_with(target, options::BinaryCrossEntropyWithLogits::default())
+    }
+    #[track_caller]
+    fn try_binary_cross_entropy_with_logits_with(
+        &self,
+        target: impl Operand,
+        options: options::BinaryCrossEntropyWithLogits,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("binary_cross_entropy_with_logits"),
+            &[
+                Argument::from(self),
+                target.argument(),
+                options.weight.as_ref().into(),
+                options.pos_weight.as_ref().into(),
+                options.reduction.into(),
+            ],
+        )
+    }
+    #[track_caller]
     fn try_bitwise_and(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("bitwise_and"), &[Argument::from(self), other.argument()])
     }
@@ -3176,6 +3900,24 @@ impl TryTensor for Tensor {
         call_one(op!("count_nonzero"), &[Argument::from(self), options.dim.into()])
     }
     #[track_caller]
+    fn try_cross_entropy_loss(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_cross_entropy_loss_with(target, options::CrossEntropyLoss::default())
+    }
+    #[track_caller]
+    fn try_cross_entropy_loss_with(&self, target: impl Operand, options: options::CrossEntropyLoss) -> Result<Tensor> {
+        call_one(
+            op!("cross_entropy_loss"),
+            &[
+                Argument::from(self),
+                target.argument(),
+                options.weight.as_ref().into(),
+                options.reduction.into(),
+                options.ignore_index.into(),
+                options.label_smoothing.into(),
+            ],
+        )
+    }
+    #[track_caller]
     fn try_cummax(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
         call_many(op!("cummax"), &[Argument::from(self), dim.int().into()]).map(Into::into)
     }
@@ -3227,6 +3969,14 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_digamma(&self) -> Result<Tensor> {
         call_one(op!("digamma"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_dist(&self, other: impl Operand) -> Result<Tensor> {
+        self.try_dist_with(other, options::Dist::default())
+    }
+    #[track_caller]
+    fn try_dist_with(&self, other: impl Operand, options: options::Dist) -> Result<Tensor> {
+        call_one(op!("dist"), &[Argument::from(self), other.argument(), options.p.into()])
     }
     #[track_caller]
     fn try_div(&self, other: impl Operand) -> Result<Tensor> {
@@ -3372,12 +4122,38 @@ impl TryTensor for Tensor {
         call_one(op!("heaviside"), &[Argument::from(self), values.argument()])
     }
     #[track_caller]
+    fn try_hinge_embedding_loss(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_hinge_embedding_loss_with(target, options::HingeEmbeddingLoss::default())
+    }
+    #[track_caller]
+    fn try_hinge_embedding_loss_with(
+        &self,
+        target: impl Operand,
+        options: options::HingeEmbeddingLoss,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("hinge_embedding_loss"),
+            &[Argument::from(self), target.argument(), options.margin.into(), options.reduction.into()],
+        )
+    }
+    #[track_caller]
     fn try_histc(&self) -> Result<Tensor> {
         self.try_histc_with(options::Histc::default())
     }
     #[track_caller]
     fn try_histc_with(&self, options: options::Histc) -> Result<Tensor> {
         call_one(op!("histc"), &[Argument::from(self), options.bins.into(), options.min.into(), options.max.into()])
+    }
+    #[track_caller]
+    fn try_huber_loss(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_huber_loss_with(target, options::HuberLoss::default())
+    }
+    #[track_caller]
+    fn try_huber_loss_with(&self, target: impl Operand, options: options::HuberLoss) -> Result<Tensor> {
+        call_one(
+            op!("huber_loss"),
+            &[Argument::from(self), target.argument(), options.reduction.into(), options.delta.into()],
+        )
     }
     #[track_caller]
     fn try_hypot(&self, other: impl Operand) -> Result<Tensor> {
@@ -3441,10 +4217,29 @@ impl TryTensor for Tensor {
         call_one(op!("isreal"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_kl_div(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_kl_div_with(target, options::KlDiv::default())
+    }
+    #[track_caller]
+    fn try_kl_div_with(&self, target: impl Operand, options: options::KlDiv) -> Result<Tensor> {
+        call_one(
+            op!("kl_div"),
+            &[Argument::from(self), target.argument(), options.reduction.into(), options.log_target.into()],
+        )
+    }
+    #[track_caller]
     fn try_kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
         let axes = dim.axes();
         call_many(op!("kthvalue"), &[Argument::from(self), k.int().into(), axes.list(), axes.keep.scalar().into()])
             .map(Into::into)
+    }
+    #[track_caller]
+    fn try_l1_loss(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_l1_loss_with(target, options::L1Loss::default())
+    }
+    #[track_caller]
+    fn try_l1_loss_with(&self, target: impl Operand, options: options::L1Loss) -> Result<Tensor> {
+        call_one(op!("l1_loss"), &[Argument::from(self), target.argument(), options.reduction.into()])
     }
     #[track_caller]
     fn try_lcm(&self, other: impl Operand) -> Result<Tensor> {
@@ -3556,8 +4351,284 @@ impl TryTensor for Tensor {
         call_one(op!("lu_solve"), &[Argument::from(self), LU_data.argument(), LU_pivots.argument()])
     }
     #[track_caller]
+    fn try_masked_amax(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_amax_with(dim, options::MaskedAmax::default())
+    }
+    #[track_caller]
+    fn try_masked_amax_with(&self, dim: impl IntoAxes, options: options::MaskedAmax) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_amax"),
+            &[
+                Argument::from(self),
+                axes.list(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_amin(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_amin_with(dim, options::MaskedAmin::default())
+    }
+    #[track_caller]
+    fn try_masked_amin_with(&self, dim: impl IntoAxes, options: options::MaskedAmin) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_amin"),
+            &[
+                Argument::from(self),
+                axes.list(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_argmax(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_argmax_with(dim, options::MaskedArgmax::default())
+    }
+    #[track_caller]
+    fn try_masked_argmax_with(&self, dim: impl IntoAxes, options: options::MaskedArgmax) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_argmax"),
+            &[
+                Argument::from(self),
+                axes.list(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_argmin(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_argmin_with(dim, options::MaskedArgmin::default())
+    }
+    #[track_caller]
+    fn try_masked_argmin_with(&self, dim: impl IntoAxes, options: options::MaskedArgmin) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_argmin"),
+            &[
+                Argument::from(self),
+                axes.list(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
     fn try_masked_fill(&self, mask: impl Operand, value: impl IntoScalar) -> Result<Tensor> {
         call_one(op!("masked_fill"), &[Argument::from(self), mask.argument(), value.scalar().into()])
+    }
+    #[track_caller]
+    fn try_masked_log_softmax(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_masked_log_softmax_with(dim, options::MaskedLogSoftmax::default())
+    }
+    #[track_caller]
+    fn try_masked_log_softmax_with(&self, dim: impl Int, options: options::MaskedLogSoftmax) -> Result<Tensor> {
+        call_one(
+            op!("masked_log_softmax"),
+            &[Argument::from(self), dim.int().into(), options.dtype.into(), options.mask.as_ref().into()],
+        )
+    }
+    #[track_caller]
+    fn try_masked_logaddexp(&self, other: impl Operand) -> Result<Tensor> {
+        self.try_masked_logaddexp_with(other, options::MaskedLogaddexp::default())
+    }
+    #[track_caller]
+    fn try_masked_logaddexp_with(&self, other: impl Operand, options: options::MaskedLogaddexp) -> Result<Tensor> {
+        call_one(
+            op!("masked_logaddexp"),
+            &[
+                Argument::from(self),
+                other.argument(),
+                options.dtype.into(),
+                options.input_mask.as_ref().into(),
+                options.other_mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_logsumexp(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_logsumexp_with(dim, options::MaskedLogsumexp::default())
+    }
+    #[track_caller]
+    fn try_masked_logsumexp_with(&self, dim: impl IntoAxes, options: options::MaskedLogsumexp) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_logsumexp"),
+            &[
+                Argument::from(self),
+                axes.list(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_mean(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_mean_with(dim, options::MaskedMean::default())
+    }
+    #[track_caller]
+    fn try_masked_mean_with(&self, dim: impl IntoAxes, options: options::MaskedMean) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_mean"),
+            &[
+                Argument::from(self),
+                axes.list(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_norm(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_norm_with(dim, options::MaskedNorm::default())
+    }
+    #[track_caller]
+    fn try_masked_norm_with(&self, dim: impl IntoAxes, options: options::MaskedNorm) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_norm"),
+            &[
+                Argument::from(self),
+                options.ord.into(),
+                axes.list(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_normalize(&self, ord: impl IntoScalar, dim: impl Int) -> Result<Tensor> {
+        self.try_masked_normalize_with(ord, dim, options::MaskedNormalize::default())
+    }
+    #[track_caller]
+    fn try_masked_normalize_with(
+        &self,
+        ord: impl IntoScalar,
+        dim: impl Int,
+        options: options::MaskedNormalize,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("masked_normalize"),
+            &[
+                Argument::from(self),
+                ord.scalar().into(),
+                dim.int().into(),
+                options.eps.into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_prod(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_prod_with(dim, options::MaskedProd::default())
+    }
+    #[track_caller]
+    fn try_masked_prod_with(&self, dim: impl IntoAxes, options: options::MaskedProd) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_prod"),
+            &[
+                Argument::from(self),
+                axes.list(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_softmax(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_masked_softmax_with(dim, options::MaskedSoftmax::default())
+    }
+    #[track_caller]
+    fn try_masked_softmax_with(&self, dim: impl Int, options: options::MaskedSoftmax) -> Result<Tensor> {
+        call_one(
+            op!("masked_softmax"),
+            &[Argument::from(self), dim.int().into(), options.dtype.into(), options.mask.as_ref().into()],
+        )
+    }
+    #[track_caller]
+    fn try_masked_softmin(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_masked_softmin_with(dim, options::MaskedSoftmin::default())
+    }
+    #[track_caller]
+    fn try_masked_softmin_with(&self, dim: impl Int, options: options::MaskedSoftmin) -> Result<Tensor> {
+        call_one(
+            op!("masked_softmin"),
+            &[Argument::from(self), dim.int().into(), options.dtype.into(), options.mask.as_ref().into()],
+        )
+    }
+    #[track_caller]
+    fn try_masked_std(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_std_with(dim, options::MaskedStd::default())
+    }
+    #[track_caller]
+    fn try_masked_std_with(&self, dim: impl IntoAxes, options: options::MaskedStd) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_std"),
+            &[
+                Argument::from(self),
+                axes.list(),
+                options.unbiased.into(),
+                options.correction.into(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_sum(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_sum_with(dim, options::MaskedSum::default())
+    }
+    #[track_caller]
+    fn try_masked_sum_with(&self, dim: impl IntoAxes, options: options::MaskedSum) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_sum"),
+            &[
+                Argument::from(self),
+                axes.list(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_var(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_var_with(dim, options::MaskedVar::default())
+    }
+    #[track_caller]
+    fn try_masked_var_with(&self, dim: impl IntoAxes, options: options::MaskedVar) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_var"),
+            &[
+                Argument::from(self),
+                axes.list(),
+                options.unbiased.into(),
+                options.correction.into(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_matmul(&self, other: impl Operand) -> Result<Tensor> {
@@ -3757,6 +4828,51 @@ impl TryTensor for Tensor {
         call_one(op!("mul"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
+    fn try_multi_margin_loss(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_multi_margin_loss_with(target, options::MultiMarginLoss::default())
+    }
+    #[track_caller]
+    fn try_multi_margin_loss_with(&self, target: impl Operand, options: options::MultiMarginLoss) -> Result<Tensor> {
+        call_one(
+            op!("multi_margin_loss"),
+            &[
+                Argument::from(self),
+                target.argument(),
+                options.p.into(),
+                options.margin.into(),
+                options.weight.as_ref().into(),
+                options.reduction.into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_multilabel_margin_loss(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_multilabel_margin_loss_with(target, options::MultilabelMarginLoss::default())
+    }
+    #[track_caller]
+    fn try_multilabel_margin_loss_with(
+        &self,
+        target: impl Operand,
+        options: options::MultilabelMarginLoss,
+    ) -> Result<Tensor> {
+        call_one(op!("multilabel_margin_loss"), &[Argument::from(self), target.argument(), options.reduction.into()])
+    }
+    #[track_caller]
+    fn try_multilabel_soft_margin_loss(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_multilabel_soft_margin_loss_with(target, options::MultilabelSoftMarginLoss::default())
+    }
+    #[track_caller]
+    fn try_multilabel_soft_margin_loss_with(
+        &self,
+        target: impl Operand,
+        options: options::MultilabelSoftMarginLoss,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("multilabel_soft_margin_loss"),
+            &[Argument::from(self), target.argument(), options.weight.as_ref().into(), options.reduction.into()],
+        )
+    }
+    #[track_caller]
     fn try_nan_to_num(&self) -> Result<Tensor> {
         self.try_nan_to_num_with(options::NanToNum::default())
     }
@@ -3802,12 +4918,37 @@ impl TryTensor for Tensor {
         call_one(op!("nextafter"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
+    fn try_nll_loss(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_nll_loss_with(target, options::NllLoss::default())
+    }
+    #[track_caller]
+    fn try_nll_loss_with(&self, target: impl Operand, options: options::NllLoss) -> Result<Tensor> {
+        call_one(
+            op!("nll_loss"),
+            &[
+                Argument::from(self),
+                target.argument(),
+                options.weight.as_ref().into(),
+                options.reduction.into(),
+                options.ignore_index.into(),
+            ],
+        )
+    }
+    #[track_caller]
     fn try_nonzero_static(&self, size: impl Int) -> Result<Tensor> {
         self.try_nonzero_static_with(size, options::NonzeroStatic::default())
     }
     #[track_caller]
     fn try_nonzero_static_with(&self, size: impl Int, options: options::NonzeroStatic) -> Result<Tensor> {
         call_one(op!("nonzero_static"), &[Argument::from(self), size.int().into(), options.fill_value.into()])
+    }
+    #[track_caller]
+    fn try_normalize(&self) -> Result<Tensor> {
+        self.try_normalize_with(options::Normalize::default())
+    }
+    #[track_caller]
+    fn try_normalize_with(&self, options: options::Normalize) -> Result<Tensor> {
+        call_one(op!("normalize"), &[Argument::from(self), options.p.into(), options.dim.into(), options.eps.into()])
     }
     #[track_caller]
     fn try_nuclear_norm(&self) -> Result<Tensor> {
@@ -3837,6 +4978,14 @@ impl TryTensor for Tensor {
                 options.dilation.into(),
             ],
         )
+    }
+    #[track_caller]
+    fn try_pdist(&self) -> Result<Tensor> {
+        self.try_pdist_with(options::Pdist::default())
+    }
+    #[track_caller]
+    fn try_pdist_with(&self, options: options::Pdist) -> Result<Tensor> {
+        call_one(op!("pdist"), &[Argument::from(self), options.p.into()])
     }
     #[track_caller]
     fn try_pinverse(&self) -> Result<Tensor> {
@@ -3914,6 +5063,10 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_remainder(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("remainder"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_renorm(&self, p: impl IntoScalar, dim: impl Int, maxnorm: impl IntoScalar) -> Result<Tensor> {
+        call_one(op!("renorm"), &[Argument::from(self), p.scalar().into(), dim.int().into(), maxnorm.scalar().into()])
     }
     #[track_caller]
     fn try_repeat(&self, repeats: impl IntoShape) -> Result<Tensor> {
@@ -3998,6 +5151,25 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_slogdet(&self) -> Result<(Tensor, Tensor)> {
         call_many(op!("slogdet"), &[Argument::from(self)]).map(Into::into)
+    }
+    #[track_caller]
+    fn try_smooth_l1_loss(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_smooth_l1_loss_with(target, options::SmoothL1Loss::default())
+    }
+    #[track_caller]
+    fn try_smooth_l1_loss_with(&self, target: impl Operand, options: options::SmoothL1Loss) -> Result<Tensor> {
+        call_one(
+            op!("smooth_l1_loss"),
+            &[Argument::from(self), target.argument(), options.reduction.into(), options.beta.into()],
+        )
+    }
+    #[track_caller]
+    fn try_soft_margin_loss(&self, target: impl Operand) -> Result<Tensor> {
+        self.try_soft_margin_loss_with(target, options::SoftMarginLoss::default())
+    }
+    #[track_caller]
+    fn try_soft_margin_loss_with(&self, target: impl Operand, options: options::SoftMarginLoss) -> Result<Tensor> {
+        call_one(op!("soft_margin_loss"), &[Argument::from(self), target.argument(), options.reduction.into()])
     }
     #[track_caller]
     fn try_softmax(&self, dim: impl Int) -> Result<Tensor> {
@@ -4345,6 +5517,34 @@ pub mod options {
             Self { stride: vec![], padding: vec![0], ceil_mode: false, count_include_pad: true, divisor_override: None }
         }
     }
+    /// Options of [`crate::Tensor::binary_cross_entropy_with`].
+    #[derive(Clone, Debug)]
+    pub struct BinaryCrossEntropy {
+        /// `weight`
+        pub weight: Option<Tensor>,
+        /// `reduction`
+        pub reduction: i64,
+    }
+    impl Default for BinaryCrossEntropy {
+        fn default() -> Self {
+            Self { weight: None, reduction: 1 }
+        }
+    }
+    /// Options of [`crate::Tensor::binary_cross_entropy_with_logits_with`].
+    #[derive(Clone, Debug)]
+    pub struct BinaryCrossEntropyWithLogits {
+        /// `weight`
+        pub weight: Option<Tensor>,
+        /// `pos_weight`
+        pub pos_weight: Option<Tensor>,
+        /// `reduction`
+        pub reduction: i64,
+    }
+    impl Default for BinaryCrossEntropyWithLogits {
+        fn default() -> Self {
+            Self { weight: None, pos_weight: None, reduction: 1 }
+        }
+    }
     /// Options of [`crate::Tensor::bucketize_with`].
     #[derive(Clone, Debug)]
     pub struct Bucketize {
@@ -4413,6 +5613,23 @@ pub mod options {
             Self { dim: None }
         }
     }
+    /// Options of [`crate::Tensor::cross_entropy_loss_with`].
+    #[derive(Clone, Debug)]
+    pub struct CrossEntropyLoss {
+        /// `weight`
+        pub weight: Option<Tensor>,
+        /// `reduction`
+        pub reduction: i64,
+        /// `ignore_index`
+        pub ignore_index: i64,
+        /// `label_smoothing`
+        pub label_smoothing: f64,
+    }
+    impl Default for CrossEntropyLoss {
+        fn default() -> Self {
+            Self { weight: None, reduction: 1, ignore_index: -100, label_smoothing: 0.0 }
+        }
+    }
     /// Options of [`crate::Tensor::cumprod_with`].
     #[derive(Clone, Debug)]
     pub struct Cumprod {
@@ -4450,6 +5667,17 @@ pub mod options {
     impl Default for Diff {
         fn default() -> Self {
             Self { n: 1, dim: -1, prepend: None, append: None }
+        }
+    }
+    /// Options of [`crate::Tensor::dist_with`].
+    #[derive(Clone, Debug)]
+    pub struct Dist {
+        /// `p`
+        pub p: Scalar,
+    }
+    impl Default for Dist {
+        fn default() -> Self {
+            Self { p: Scalar::Int(2) }
         }
     }
     /// Options of [`crate::Tensor::div_with`].
@@ -4535,6 +5763,19 @@ pub mod options {
             Self { min_val: Scalar::Int(-1), max_val: Scalar::Int(1) }
         }
     }
+    /// Options of [`crate::Tensor::hinge_embedding_loss_with`].
+    #[derive(Clone, Debug)]
+    pub struct HingeEmbeddingLoss {
+        /// `margin`
+        pub margin: f64,
+        /// `reduction`
+        pub reduction: i64,
+    }
+    impl Default for HingeEmbeddingLoss {
+        fn default() -> Self {
+            Self { margin: 1.0, reduction: 1 }
+        }
+    }
     /// Options of [`crate::Tensor::histc_with`].
     #[derive(Clone, Debug)]
     pub struct Histc {
@@ -4550,6 +5791,19 @@ pub mod options {
             Self { bins: 100, min: Scalar::Int(0), max: Scalar::Int(0) }
         }
     }
+    /// Options of [`crate::Tensor::huber_loss_with`].
+    #[derive(Clone, Debug)]
+    pub struct HuberLoss {
+        /// `reduction`
+        pub reduction: i64,
+        /// `delta`
+        pub delta: f64,
+    }
+    impl Default for HuberLoss {
+        fn default() -> Self {
+            Self { reduction: 1, delta: 1.0 }
+        }
+    }
     /// Options of [`crate::Tensor::isclose_with`].
     #[derive(Clone, Debug)]
     pub struct Isclose {
@@ -4563,6 +5817,30 @@ pub mod options {
     impl Default for Isclose {
         fn default() -> Self {
             Self { rtol: 1e-5, atol: 1e-8, equal_nan: false }
+        }
+    }
+    /// Options of [`crate::Tensor::kl_div_with`].
+    #[derive(Clone, Debug)]
+    pub struct KlDiv {
+        /// `reduction`
+        pub reduction: i64,
+        /// `log_target`
+        pub log_target: bool,
+    }
+    impl Default for KlDiv {
+        fn default() -> Self {
+            Self { reduction: 1, log_target: false }
+        }
+    }
+    /// Options of [`crate::Tensor::l1_loss_with`].
+    #[derive(Clone, Debug)]
+    pub struct L1Loss {
+        /// `reduction`
+        pub reduction: i64,
+    }
+    impl Default for L1Loss {
+        fn default() -> Self {
+            Self { reduction: 1 }
         }
     }
     /// Options of [`crate::Tensor::leaky_relu_with`].
@@ -4596,6 +5874,228 @@ pub mod options {
     impl Default for Logit {
         fn default() -> Self {
             Self { eps: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_amax_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedAmax {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedAmax {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_amin_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedAmin {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedAmin {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_argmax_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedArgmax {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedArgmax {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_argmin_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedArgmin {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedArgmin {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_log_softmax_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedLogSoftmax {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedLogSoftmax {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_logaddexp_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedLogaddexp {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `input_mask`
+        pub input_mask: Option<Tensor>,
+        /// `other_mask`
+        pub other_mask: Option<Tensor>,
+    }
+    impl Default for MaskedLogaddexp {
+        fn default() -> Self {
+            Self { dtype: None, input_mask: None, other_mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_logsumexp_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedLogsumexp {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedLogsumexp {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_mean_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedMean {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedMean {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_norm_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedNorm {
+        /// `ord`
+        pub ord: Option<Scalar>,
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedNorm {
+        fn default() -> Self {
+            Self { ord: None, dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_normalize_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedNormalize {
+        /// `eps`
+        pub eps: f64,
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedNormalize {
+        fn default() -> Self {
+            Self { eps: 1e-12, dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_prod_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedProd {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedProd {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_softmax_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedSoftmax {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedSoftmax {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_softmin_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedSoftmin {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedSoftmin {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_std_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedStd {
+        /// `unbiased`
+        pub unbiased: Option<bool>,
+        /// `correction`
+        pub correction: Option<Scalar>,
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedStd {
+        fn default() -> Self {
+            Self { unbiased: None, correction: None, dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_sum_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedSum {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedSum {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_var_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedVar {
+        /// `unbiased`
+        pub unbiased: Option<bool>,
+        /// `correction`
+        pub correction: Option<Scalar>,
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedVar {
+        fn default() -> Self {
+            Self { unbiased: None, correction: None, dtype: None, mask: None }
         }
     }
     /// Options of [`crate::Tensor::max_pool1d_with`].
@@ -4722,6 +6222,47 @@ pub mod options {
             Self { reduction: 1 }
         }
     }
+    /// Options of [`crate::Tensor::multi_margin_loss_with`].
+    #[derive(Clone, Debug)]
+    pub struct MultiMarginLoss {
+        /// `p`
+        pub p: Scalar,
+        /// `margin`
+        pub margin: Scalar,
+        /// `weight`
+        pub weight: Option<Tensor>,
+        /// `reduction`
+        pub reduction: i64,
+    }
+    impl Default for MultiMarginLoss {
+        fn default() -> Self {
+            Self { p: Scalar::Int(1), margin: Scalar::Int(1), weight: None, reduction: 1 }
+        }
+    }
+    /// Options of [`crate::Tensor::multilabel_margin_loss_with`].
+    #[derive(Clone, Debug)]
+    pub struct MultilabelMarginLoss {
+        /// `reduction`
+        pub reduction: i64,
+    }
+    impl Default for MultilabelMarginLoss {
+        fn default() -> Self {
+            Self { reduction: 1 }
+        }
+    }
+    /// Options of [`crate::Tensor::multilabel_soft_margin_loss_with`].
+    #[derive(Clone, Debug)]
+    pub struct MultilabelSoftMarginLoss {
+        /// `weight`
+        pub weight: Option<Tensor>,
+        /// `reduction`
+        pub reduction: i64,
+    }
+    impl Default for MultilabelSoftMarginLoss {
+        fn default() -> Self {
+            Self { weight: None, reduction: 1 }
+        }
+    }
     /// Options of [`crate::Tensor::nan_to_num_with`].
     #[derive(Clone, Debug)]
     pub struct NanToNum {
@@ -4748,6 +6289,21 @@ pub mod options {
             Self { interpolation: "linear" }
         }
     }
+    /// Options of [`crate::Tensor::nll_loss_with`].
+    #[derive(Clone, Debug)]
+    pub struct NllLoss {
+        /// `weight`
+        pub weight: Option<Tensor>,
+        /// `reduction`
+        pub reduction: i64,
+        /// `ignore_index`
+        pub ignore_index: i64,
+    }
+    impl Default for NllLoss {
+        fn default() -> Self {
+            Self { weight: None, reduction: 1, ignore_index: -100 }
+        }
+    }
     /// Options of [`crate::Tensor::nonzero_static_with`].
     #[derive(Clone, Debug)]
     pub struct NonzeroStatic {
@@ -4757,6 +6313,21 @@ pub mod options {
     impl Default for NonzeroStatic {
         fn default() -> Self {
             Self { fill_value: -1 }
+        }
+    }
+    /// Options of [`crate::Tensor::normalize_with`].
+    #[derive(Clone, Debug)]
+    pub struct Normalize {
+        /// `p`
+        pub p: f64,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `eps`
+        pub eps: f64,
+    }
+    impl Default for Normalize {
+        fn default() -> Self {
+            Self { p: 2.0, dim: vec![1], eps: 1e-12 }
         }
     }
     /// Options of [`crate::Tensor::one_hot_with`].
@@ -4781,6 +6352,17 @@ pub mod options {
     impl Default for OverlapAdd {
         fn default() -> Self {
             Self { stride: 1, dilation: 1 }
+        }
+    }
+    /// Options of [`crate::Tensor::pdist_with`].
+    #[derive(Clone, Debug)]
+    pub struct Pdist {
+        /// `p`
+        pub p: f64,
+    }
+    impl Default for Pdist {
+        fn default() -> Self {
+            Self { p: 2.0 }
         }
     }
     /// Options of [`crate::Tensor::pinverse_with`].
@@ -4858,6 +6440,30 @@ pub mod options {
     impl Default for Rsub {
         fn default() -> Self {
             Self { alpha: Scalar::Int(1) }
+        }
+    }
+    /// Options of [`crate::Tensor::smooth_l1_loss_with`].
+    #[derive(Clone, Debug)]
+    pub struct SmoothL1Loss {
+        /// `reduction`
+        pub reduction: i64,
+        /// `beta`
+        pub beta: f64,
+    }
+    impl Default for SmoothL1Loss {
+        fn default() -> Self {
+            Self { reduction: 1, beta: 1.0 }
+        }
+    }
+    /// Options of [`crate::Tensor::soft_margin_loss_with`].
+    #[derive(Clone, Debug)]
+    pub struct SoftMarginLoss {
+        /// `reduction`
+        pub reduction: i64,
+    }
+    impl Default for SoftMarginLoss {
+        fn default() -> Self {
+            Self { reduction: 1 }
         }
     }
     /// Options of [`crate::Tensor::softmax_with`].
