@@ -305,6 +305,10 @@ fn moved(b: &mut Builder<'_>, running: ValueId, new: ValueId, momentum: ValueId)
     b.cast(sum, dtype)
 }
 
+/// No elements and no channels, which PyTorch hands back as they are.
+fn is_nothing(b: &Builder<'_>, x: ValueId) -> bool {
+    b.shape(x) == Shape::from([0])
+}
 /// More than one element a channel, or there is no variance.
 fn check_elements(b: &Builder<'_>, op: &str, x: ValueId) -> Result<()> {
     let shape = b.shape(x);
@@ -325,6 +329,9 @@ pub static BATCH_NORM: OpDef = OpDef {
     record: |b, def, args| {
         let args = Args::new(def, args);
         let training = args.flag(5)?;
+        if is_nothing(b, args.tensor(0)?) {
+            return Ok(smallvec![args.tensor(0)?]);
+        }
         if training {
             check_elements(b, def.name(), args.tensor(0)?)?;
         }
@@ -361,6 +368,9 @@ pub static F_BATCH_NORM: OpDef = OpDef {
     record: |b, def, args| {
         let args = Args::new(def, args);
         let training = args.flag(5)?;
+        if is_nothing(b, args.tensor(0)?) {
+            return Ok(smallvec![args.tensor(0)?]);
+        }
         if training {
             check_elements(b, "batch_norm", args.tensor(0)?)?;
         }
