@@ -2,9 +2,9 @@
 use crate::canonical;
 use crate::simplify::{Origin, Simplifier};
 use crate::work::{Granted, Work};
-use rtx_core::{Error, Kind, Result};
+use rtx_core::{DType, Error, Kind, Result};
 use rtx_hal::Target;
-use rtx_ir::{Body, Builder, Effects, Graph, NodeId, Op, Prim, Type, ValueId};
+use rtx_ir::{Attr, Body, Builder, Effects, Graph, Node, NodeId, Op, Prim, Type, ValueId};
 use rtx_plan::{Claim, Claimed, Grouped, Request};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -243,10 +243,29 @@ impl Importer<'_> {
                 let Body::Composite(body) = def.body else {
                     return Err(Error::new(Kind::Unsupported, format!("{}: has no body and no kernel", def.name())));
                 };
+                if self.is_claimed_wide(graph, node) {
+                    return self.expand(inputs, at, |b, operands| in_f32(b, &node.op, operands, &types));
+                }
                 self.expanded += 1;
                 self.expand(inputs, at, |b, operands| body(b, attrs, operands))
             }
         }
+    }
+
+    /// Does a kernel take a composite of halves once its operands are f32? Its body computes in f32, too: what it
+    /// gives is rounded once (contract N1).
+    fn is_claimed_wide(&self, graph: &Graph, node: &Node) -> bool {
+        let half = |v: &ValueId| matches!(graph.ty(*v).dtype, DType::F16 | DType::BF16);
+        if !node.inputs.iter().any(half) || node.op.attrs().iter().any(|a| matches!(a, Attr::DType(_))) {
+            return false;
+        }
+        let mut wide = Graph::new();
+        let f32 =
+            |v: &ValueId| Type { dtype: if half(v) { DType::F32 } else { graph.ty(*v).dtype }, ..graph.ty(*v).clone() };
+        let operands: Vec<ValueId> = node.inputs.iter().map(|v| wide.push_input(f32(v), node.location)).collect();
+        let id = NodeId(wide.nodes().len() as u32);
+        Builder::new(&mut wide, node.location).apply(node.op.clone(), &operands).is_ok()
+            && self.claims.iter().any(|c| c.claim(&wide, id, self.target).is_some())
     }
 
     /// Inlines a body.
@@ -270,6 +289,18 @@ impl Importer<'_> {
         }
         Ok(mapped(&values, &outs)?.into_iter().collect())
     }
+}
+
+/// The op on operands in f32, its results in the types that they have.
+fn in_f32(b: &mut Builder<'_>, op: &Op, operands: &[ValueId], types: &[Type]) -> Result<rtx_ir::Outs> {
+    let mut wide: SmallVec<[ValueId; 4]> = operands.into();
+    for v in &mut wide {
+        if matches!(b.dtype(*v), DType::F16 | DType::BF16) {
+            *v = b.cast(*v, DType::F32)?;
+        }
+    }
+    let outs = b.apply(op.clone(), &wide)?;
+    outs.iter().zip(types).map(|(&v, ty)| b.cast(v, ty.dtype)).collect()
 }
 
 /// The claim in values of the working graph.

@@ -86,6 +86,7 @@ impl<'g> Builder<'g> {
             (def.infer)(&op, &types)?
         };
         if inputs.iter().any(|&v| !self.dtype(v).has_arithmetic()) {
+            crate::rules::check_computes(&op, &inputs.iter().map(|&v| self.ty(v)).collect::<SmallVec<[&Type; 4]>>())?;
             self.check_body(&op, inputs)?;
         }
         let node = self.graph.push(op, inputs.into(), outs, self.location, self.generation);

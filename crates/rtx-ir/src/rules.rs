@@ -1,6 +1,6 @@
 //! Rules that definitions share: shape and dtype inference, recording of calls. An op writes its own only when none fits.
-use crate::{Arg, Attr, Attrs, Bound, Builder, Op, OpDef, Outs, Type, Types, ValueId};
-use rtx_core::{Class, DType, Dim, Error, Kind, Result, Shape};
+use crate::{Arg, Attr, Attrs, Bound, Builder, Op, OpDef, Outs, Prim, ScatterOp, Type, Types, ValueId};
+use rtx_core::{Class, DType, Dim, Error, Function, Kind, Result, Shape};
 use smallvec::{SmallVec, smallvec};
 
 /// `op: what is wrong`.
@@ -53,6 +53,55 @@ pub fn stored_only(op: &str, ty: &Type) -> Error {
 /// There is arithmetic on the type.
 pub fn check_arithmetic(op: &str, ty: &Type) -> Result<()> {
     if ty.dtype.has_arithmetic() { Ok(()) } else { Err(stored_only(op, ty)) }
+}
+
+/// A primitive that computes with its operands has arithmetic for them all; moving, choosing and casting need none.
+pub fn check_computes(op: &Op, inputs: &[&Type]) -> Result<()> {
+    let computes = match op.prim() {
+        None => false,
+        Some(p) => match p {
+            Prim::Constant { .. }
+            | Prim::Param { .. }
+            | Prim::Iota { .. }
+            | Prim::RandomBits { .. }
+            | Prim::Select
+            | Prim::Cast(_)
+            | Prim::Bitcast(_)
+            | Prim::Reshape(_)
+            | Prim::Permute(_)
+            | Prim::Expand(_)
+            | Prim::Slice { .. }
+            | Prim::Pad { .. }
+            | Prim::Concat { .. }
+            | Prim::UpdateSlice { .. }
+            | Prim::Gather { .. }
+            | Prim::Scatter { op: ScatterOp::Set, .. }
+            | Prim::Windows { .. }
+            | Prim::Loop(_)
+            | Prim::If { .. }
+            | Prim::CustomCall { .. }
+            | Prim::Check(_)
+            | Prim::Barrier
+            | Prim::Unary(Function::Real | Function::Imag) => false,
+            Prim::Unary(_)
+            | Prim::Binary(_)
+            | Prim::Compare(_)
+            | Prim::Fma
+            | Prim::Scatter { .. }
+            | Prim::Reduce { .. }
+            | Prim::ArgReduce { .. }
+            | Prim::Scan { .. }
+            | Prim::LinearScan { .. }
+            | Prim::Sort { .. }
+            | Prim::Dot { .. }
+            | Prim::Factor(_)
+            | Prim::TriangularSolve { .. }
+            | Prim::Collective { .. }
+            | Prim::OverlapAdd { .. }
+            | Prim::Conv(_) => true,
+        },
+    };
+    if computes { inputs.iter().try_for_each(|t| check_arithmetic(op.name(), t)) } else { Ok(()) }
 }
 
 /// An axis counted from the end when negative.

@@ -355,7 +355,7 @@ fn attention_backward_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -
 
 /// The weights `P` and the cotangent of the masked scores, `P (dP - D)`. Query, key and value in compute precision.
 fn slopes(b: &mut Builder<'_>, attrs: &[Attr], o: &Operands) -> Result<(ValueId, ValueId)> {
-    let (out, lse, dout) = (widen(b, o.rest[0])?, o.rest[1], widen(b, o.rest[2])?);
+    let (out, lse, dout) = (widen(b, o.rest[0])?, widen(b, o.rest[1])?, widen(b, o.rest[2])?);
     let s = scores(b, attrs, o)?;
     let last = b.rank(s) - 1;
     let lse = as_column(b, lse)?;
@@ -368,6 +368,7 @@ fn slopes(b: &mut Builder<'_>, attrs: &[Attr], o: &Operands) -> Result<(ValueId,
     let product = b.mul(dout, out)?;
     let mut delta = b.reduce_keep(Fold::Sum, product, &[last])?;
     if let Some(&dlse) = o.rest.get(3) {
+        let dlse = widen(b, dlse)?;
         let dlse = as_column(b, dlse)?;
         delta = b.sub(delta, dlse)?;
     }

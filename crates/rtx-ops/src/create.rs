@@ -83,7 +83,12 @@ fn record_arange(b: &mut Builder<'_>, def: &'static OpDef, bound: &Bound) -> Res
     let step = number(2, Scalar::Int(1))?;
     let whole = [start, end, step].iter().all(|s| matches!(s, Scalar::Int(_)));
     let dtype = args.dtype(3)?.unwrap_or(if whole { DType::I64 } else { DType::F32 });
-    let n = arange_len(def, start, end, step)?;
+    // i64 counts in whole numbers; other integers only start and step in them, as in PyTorch.
+    let cut = |s: Scalar| Scalar::Int(s.to_i64());
+    let (first, last, by) = if dtype == DType::I64 { (cut(start), cut(end), cut(step)) } else { (start, end, step) };
+    let n = arange_len(def, first, last, by)?;
+    let (start, step) = if dtype.is_int() { (cut(start), cut(step)) } else { (start, step) };
+    let whole = whole || dtype.is_int();
     let count = b.prim(Prim::Iota { shape: Shape::from([n]), axis: 0 }, &[])?;
     let compute = if dtype.is_int() && whole {
         DType::I64
@@ -144,7 +149,10 @@ pub static LINSPACE: OpDef = OpDef {
             ));
         }
         let shape = Shape::from([n as usize]);
-        let compute = rules::number_dtype(dtype);
+        // Integers: of whole ends, cut off.
+        let whole = dtype.class() < rtx_core::Class::Float;
+        let (start, end) = if whole { (start.trunc(), end.trunc()) } else { (start, end) };
+        let compute = if whole { DType::F64 } else { rules::number_dtype(dtype) };
         let each = if n > 1 { (end - start) / (n - 1) as f64 } else { 0.0 };
         let place = b.prim(Prim::Iota { shape, axis: 0 }, &[])?;
         let back = b.sub(n as f64 - 1.0, place)?;

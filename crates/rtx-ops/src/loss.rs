@@ -286,7 +286,7 @@ pub static CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
 
 fn cross_entropy_backward_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<Outs> {
     let (s, dtype) = (Settings::of(attrs), b.dtype(v[0]));
-    let (x, lse, dloss) = (widen(b, v[0])?, v[2], widen(b, v[3])?);
+    let (x, lse, dloss) = (widen(b, v[0])?, widen(b, v[2])?, widen(b, v[3])?);
     let (valid, class) = valid_rows(b, v[1], &s)?;
     let scale = if s.is("mean") {
         let n = count_rows(b, valid, b.dtype(x))?;
@@ -318,6 +318,7 @@ fn cross_entropy_backward_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId
 /// Mean squared error.
 pub static MSE_LOSS: OpDef = OpDef {
     sig: "mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "(self - target)²: as it is (0, \"none\"), averaged (1, \"mean\") or summed (2, \"sum\").",
     record: |b, def, args| {
         let args = Args::new(def, args);

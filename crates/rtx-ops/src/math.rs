@@ -53,6 +53,7 @@ fn circle(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
 /// Arc cosine.
 pub static ACOS: OpDef = OpDef {
     sig: "acos(Tensor self) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "The angle in [0, π] whose cosine is x: atan2(√((1 - x)(1 + x)), x); NaN outside [-1, 1].",
     body: Body::Composite(|b, _, v| {
         in_float(b, v, |b, v| {
@@ -72,6 +73,7 @@ pub static ACOS: OpDef = OpDef {
 /// Arc sine.
 pub static ASIN: OpDef = OpDef {
     sig: "asin(Tensor self) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "The angle in [-π/2, π/2] whose sine is x: atan2(x, √((1 - x)(1 + x))); NaN outside [-1, 1].",
     body: Body::Composite(|b, _, v| {
         in_float(b, v, |b, v| {
@@ -229,6 +231,7 @@ fn sinh(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
 /// Hyperbolic cosine.
 pub static COSH: OpDef = OpDef {
     sig: "cosh(Tensor self) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "(exp x + exp -x) / 2, by exp(|x| / 2)², so that it is infinite only where cosh is.",
     body: Body::Composite(|b, _, v| in_float(b, v, |b, v| cosh(b, v[0]))),
     grad: Grad::Rule(|b, cx| by_slope(b, cx, |b, x| Ok(b.composite(&SINH, smallvec![], &[x])?[0]))),
@@ -238,6 +241,7 @@ pub static COSH: OpDef = OpDef {
 /// Hyperbolic sine.
 pub static SINH: OpDef = OpDef {
     sig: "sinh(Tensor self) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "(exp x - exp -x) / 2, by exp(|x| / 2)², and by exp |x| - 1 where |x| ≤ 1.",
     body: Body::Composite(|b, _, v| in_float(b, v, |b, v| sinh(b, v[0]))),
     grad: Grad::Rule(|b, cx| by_slope(b, cx, |b, x| Ok(b.composite(&COSH, smallvec![], &[x])?[0]))),
@@ -247,6 +251,7 @@ pub static SINH: OpDef = OpDef {
 /// Tangent.
 pub static TAN: OpDef = OpDef {
     sig: "tan(Tensor self) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "sin x / cos x.",
     body: Body::Composite(|b, _, v| {
         in_float(b, v, |b, v| {
@@ -302,6 +307,7 @@ pub static EXP2: OpDef = OpDef {
 /// Logarithm to base 2.
 pub static LOG2: OpDef = OpDef {
     sig: "log2(Tensor self) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "log x / log 2.",
     body: Body::Composite(|b, _, v| scaled_log(b, v, LN_2)),
     grad: Grad::Rule(|b, cx| by_slope(b, cx, |b, x| inverse_of(b, x, LN_2))),
@@ -311,6 +317,7 @@ pub static LOG2: OpDef = OpDef {
 /// Logarithm to base 10.
 pub static LOG10: OpDef = OpDef {
     sig: "log10(Tensor self) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "log x / log 10.",
     body: Body::Composite(|b, _, v| scaled_log(b, v, LN_10)),
     grad: Grad::Rule(|b, cx| by_slope(b, cx, |b, x| inverse_of(b, x, LN_10))),
@@ -636,12 +643,10 @@ pub static DEG2RAD: OpDef = OpDef {
 pub static FREXP: OpDef = OpDef {
     sig: "frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
     doc: "x = mantissa · 2^exponent with 1/2 ≤ |mantissa| < 1; 0, NaN and infinities are their own mantissa with exponent 0. \
-          The gradient of the mantissa is 2^-exponent. f32 and f64.",
+          The gradient of the mantissa is 2^-exponent.",
     record: |b, def, a| {
         let x = record::tensor(def, a, 0)?;
-        if !matches!(b.dtype(x), DType::F32 | DType::F64) {
-            return Err(rules::refuse(def.name(), Kind::DType, format_args!("needs f32 or f64, got {}", b.ty(x))));
-        }
+        rules::check_float(def.name(), b.ty(x))?;
         b.composite(def, smallvec![], &[x])
     },
     infer: |op, inputs| {
@@ -653,6 +658,8 @@ pub static FREXP: OpDef = OpDef {
         let x = v[0];
         let (bits, shift, fields, half) = match b.dtype(x) {
             DType::F64 => (DType::I64, 52f64, 2047f64, 1022f64),
+            DType::F16 => (DType::I16, 10.0, 31.0, 14.0),
+            DType::BF16 => (DType::I16, 7.0, 255.0, 126.0),
             _ => (DType::I32, 23.0, 255.0, 126.0),
         };
         // A subnormal number is multiplied into the normal range first.
@@ -687,6 +694,6 @@ pub static FREXP: OpDef = OpDef {
     saves: Saves::Only { inputs: &[], outputs: &[1] },
     jvp: Jvp::None,
     samples: &[Sample::grad("f32[2,3] in 1.1..1.9", 0), Sample::exact("f32[6] = 0 -6 inf nan 1e-40 -0.5")],
-    refuses: &[Refusal::of("i64[2]", "frexp: needs f32 or f64, got i64 [2]")],
+    refuses: &[Refusal::of("i64[2]", "frexp: needs a float tensor, got i64 [2]")],
     ..VALUE_ONLY
 };

@@ -1,6 +1,6 @@
 //! Functions of two and three numbers: quotients, remainders, extrema, logarithmic sums, closeness.
 use crate::args::Args;
-use crate::elementwise::{PAIR, VALUE_ONLY, in_float, is_nan, is_negative, record_float, record_met};
+use crate::elementwise::{PAIR, VALUE_ONLY, in_float, is_nan, is_negative, record_met};
 use crate::spelling::SPELLING;
 use rtx_core::{DType, Kind, Result, Scalar};
 use rtx_ir::record::{self, Promotion};
@@ -263,17 +263,20 @@ pub static COPYSIGN: OpDef = OpDef {
 /// The next number in a direction.
 pub static NEXTAFTER: OpDef = OpDef {
     sig: "nextafter(Tensor self, Tensor other) -> Tensor",
-    doc: "The next number of the dtype after self toward other; other where they are equal. f32 and f64.",
+    doc: "The next number of the dtype after self toward other; other where they are equal.",
     record: |b, def, a| {
         let dtype = record::meeting_dtype(b, def, &record::first::<2>(a), Promotion::Float)?;
-        if !matches!(dtype, DType::F32 | DType::F64) {
-            return Err(rules::refuse(def.name(), Kind::DType, format_args!("needs f32 or f64, got {dtype}")));
-        }
-        record_float::<2>(b, def, a)
+        let operands = record::meet_in(b, def, &record::first::<2>(a), dtype)?;
+        b.composite(def, Default::default(), &operands)
     },
     body: Body::Composite(|b, _, v| {
         let (x, y, dtype) = (v[0], v[1], b.dtype(v[0]));
-        let bits = if dtype == DType::F64 { DType::I64 } else { DType::I32 };
+        let (bits, least) = match dtype {
+            DType::F64 => (DType::I64, -1074f64),
+            DType::F16 => (DType::I16, -24.0),
+            DType::BF16 => (DType::I16, -133.0),
+            _ => (DType::I32, -149.0),
+        };
         let word = b.prim(Prim::Bitcast(bits), &[x])?;
         // Away from 0 the bits count up, whatever the sign.
         let (up, positive) = (b.lt(x, y)?, b.lt(0.0, x)?);
@@ -282,7 +285,7 @@ pub static NEXTAFTER: OpDef = OpDef {
         let word = b.select(apart, less, more)?;
         let moved = b.prim(Prim::Bitcast(dtype), &[word])?;
         // Beside 0 stands the smallest subnormal number, with other's sign.
-        let smallest = b.constant(dtype, if dtype == DType::F64 { f64::from_bits(1) } else { (-149f64).exp2() })?;
+        let smallest = b.constant(dtype, least.exp2())?;
         let below = b.neg(smallest)?;
         let first = b.select(up, smallest, below)?;
         let (zero, same) = (b.eq(x, 0.0)?, b.eq(x, y)?);
@@ -292,8 +295,11 @@ pub static NEXTAFTER: OpDef = OpDef {
         let moved = b.select(left, x, moved)?;
         Ok(smallvec![b.select(right, y, moved)?])
     }),
-    samples: &[Sample::exact("f32[6] = 1 -1 0 0 2 nan, f32[6] = 2 2 1 -1 2 1"), Sample::exact("f64[2] in 1..2, 0.5")],
-    refuses: &[Refusal::of("bf16[2], bf16[2]", "nextafter: needs f32 or f64, got bf16")],
+    samples: &[
+        Sample::exact("f32[6] = 1 -1 0 0 2 nan, f32[6] = 2 2 1 -1 2 1"),
+        Sample::exact("f64[2] in 1..2, 0.5"),
+        Sample::exact("bf16[4] = 1 0 -2 nan, 0.5"),
+    ],
     batch: Batch::FromBody,
     ..VALUE_ONLY
 };

@@ -2,8 +2,10 @@
 use crate::activation::infer_float;
 use crate::args::Args;
 use crate::elementwise::{above, in_float};
-use rtx_core::{Dim, Kind, Result, Shape};
-use rtx_ir::{Attr, Attrs, Batch, Body, Bound, Builder, OpDef, Outs, Refusal, Sample, Stability, ValueId, rules};
+use rtx_core::{DType, Dim, Kind, Result, Shape};
+use rtx_ir::{
+    Attr, Attrs, Batch, Body, Bound, Builder, Op, OpDef, Outs, Refusal, Sample, Stability, Type, Types, ValueId, rules,
+};
 use smallvec::smallvec;
 
 /// The family.
@@ -98,6 +100,16 @@ pub static SELU: OpDef = OpDef {
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
 
+/// Any number keeps its type; pieces of constants are cut to it.
+fn infer_number(op: &Op, inputs: &[&Type]) -> Result<Types> {
+    rules::check_arity(op, inputs, 1)?;
+    if inputs[0].dtype == DType::Bool {
+        let what = format_args!("needs a tensor of numbers, got {}", inputs[0]);
+        return Err(rules::refuse(op.name(), Kind::DType, what));
+    }
+    Ok(smallvec![inputs[0].clone()])
+}
+
 /// `low` up to low, `high` from high on, `middle` between; the ends belong to the constant pieces.
 fn between(b: &mut Builder<'_>, x: ValueId, low: (f64, f64), high: (f64, f64), middle: ValueId) -> Result<ValueId> {
     let (under, edge) = (b.le(x, low.0)?, b.constant(b.dtype(x), high.0)?);
@@ -111,6 +123,7 @@ pub static HARDTANH: OpDef = OpDef {
     sig: "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
     doc: "min_val up to min_val, max_val from max_val on, x between; the gradient at the ends is 0.",
     record: |b, def, a| record_numbers(b, def, a, [-1.0, 1.0]),
+    infer: infer_number,
     body: Body::Composite(|b, attrs, v| {
         let (low, high) = (attrs[0].float(), attrs[1].float());
         Ok(smallvec![between(b, v[0], (low, low), (high, high), v[0])?])
@@ -126,6 +139,7 @@ pub static HARDTANH: OpDef = OpDef {
 pub static RELU6: OpDef = OpDef {
     sig: "relu6(Tensor self) -> Tensor",
     doc: "min(max(x, 0), 6); the gradient at the ends is 0.",
+    infer: infer_number,
     body: Body::Composite(|b, _, v| Ok(smallvec![between(b, v[0], (0.0, 0.0), (6.0, 6.0), v[0])?])),
     samples: &[
         Sample::grad("f32[2,3] in 0.1..5", 0),
@@ -233,6 +247,7 @@ pub static THRESHOLD: OpDef = OpDef {
     sig: "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
     doc: "x above the threshold, else value.",
     record: |b, def, a| record_numbers(b, def, a, [0.0, 0.0]),
+    infer: infer_number,
     body: Body::Composite(|b, attrs, v| {
         let under = b.le(v[0], attrs[0].float())?;
         Ok(smallvec![b.select(under, attrs[1].float(), v[0])?])
@@ -244,6 +259,7 @@ pub static THRESHOLD: OpDef = OpDef {
 /// `relu` with learned slopes below 0.
 pub static PRELU: OpDef = OpDef {
     sig: "prelu(Tensor self, Tensor weight) -> Tensor",
+    amp: rtx_ir::Amp::Low,
     doc: "x above 0, else weight · x; one weight, or one for each channel (dim 1). He et al., arXiv:1502.01852.",
     record: |b, def, a| {
         let args = Args::new(def, a);

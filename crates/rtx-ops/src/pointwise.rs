@@ -370,6 +370,7 @@ pub static SQUARE: OpDef = OpDef {
 /// `1 / √x`.
 pub static RSQRT: OpDef = OpDef {
     sig: "rsqrt(Tensor self) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "1 / √self, two roundings; halves are computed in f32.",
     record: |b, def, a| inverse(b, def, a, |b, x| b.sqrt(x)),
     cost: 2,
@@ -379,6 +380,7 @@ pub static RSQRT: OpDef = OpDef {
 /// `1 / x`.
 pub static RECIPROCAL: OpDef = OpDef {
     sig: "reciprocal(Tensor self) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "1 / self.",
     record: |b, def, a| inverse(b, def, a, |_, x| Ok(x)),
     samples: &[Sample::grad("f32[2,3] in 0.5..2", 4)],

@@ -31,6 +31,7 @@ fn accumulated(dtype: DType) -> DType {
 /// Sum.
 pub static SUM: OpDef = OpDef {
     sig: "sum.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "Sum over the dims; integers and bools add up as i64.",
     record: |b, def, args| record_accumulation(b, def, args, Fold::Sum),
     samples: &[
@@ -52,6 +53,7 @@ pub static SUM: OpDef = OpDef {
 /// Product.
 pub static PROD: OpDef = OpDef {
     sig: "prod.dim_int(Tensor self, int? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "Product over the dims; integers and bools multiply as i64.",
     record: |b, def, args| record_accumulation(b, def, args, Fold::Prod),
     samples: &[
@@ -301,6 +303,7 @@ fn variance_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<O
 /// Vector norm. Attributes: axes, keep, order.
 pub static VECTOR_NORM: OpDef = OpDef {
     sig: "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "(Σ |x|^ord)^(1/ord) over the dims; the largest and the smallest size for infinite orders, how many are not 0 for \
           order 0. The gradient at 0 is 0.",
     record: |b, def, args| {

@@ -31,6 +31,7 @@ const SCAN: OpDef = OpDef { stability: Stability::Stable, ..SPELLING };
 /// Running sums.
 pub static CUMSUM: OpDef = OpDef {
     sig: "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "y_t = x_0 + … + x_t along dim, one after the other; integers and bools add up as i64.",
     record: |b, def, args| accumulate(b, def, args, Fold::Sum),
     samples: &[
@@ -48,6 +49,7 @@ pub static CUMSUM: OpDef = OpDef {
 /// Running products.
 pub static CUMPROD: OpDef = OpDef {
     sig: "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "y_t = x_0 · … · x_t along dim, one after the other; integers and bools multiply as i64.",
     record: |b, def, args| accumulate(b, def, args, Fold::Prod),
     samples: &[
@@ -111,6 +113,7 @@ fn extremum(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound, fold: Fold) 
 /// Running log-sum-exp.
 pub static LOGCUMSUMEXP: OpDef = OpDef {
     sig: "logcumsumexp(Tensor self, int dim) -> Tensor",
+    amp: rtx_ir::Amp::Full,
     doc: "y_t = log Σ_{i ≤ t} exp x_i along dim: with m_t the largest so far, m_t + log s_t where \
           s_t = s_{t-1} exp(m_{t-1} - m_t) + exp(x_t - m_t).",
     record: |b, def, args| {

@@ -139,3 +139,19 @@ fn the_dynamic_entry_binds_by_signature() {
     assert_eq!(message("gelu", std::slice::from_ref(&x), &[("dim", Arg::None)]), "gelu: no argument `dim`");
     assert_eq!(message("softermax", &[], &[]), "softermax: no such op");
 }
+
+/// PyTorch's lists (docs, torch.amp, "Ops that can autocast"): what is not built here is left out.
+#[test]
+fn autocast_families_are_pytorchs() {
+    let low = "matmul linear addmm addbmm baddbmm bmm mm mv prelu scaled_dot_product_attention";
+    let full = "exp expm1 log log1p log10 log2 pow rsqrt reciprocal acos asin cosh sinh tan erfinv sum prod cumsum \
+        cumprod softplus softmin logsumexp softmax log_softmax layer_norm group_norm cross_entropy nll_loss mse_loss \
+        l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy_with_logits";
+    let check = |names: &str, want: rtx_ir::Amp| {
+        let found: Vec<_> = names.split_whitespace().filter_map(crate::find).collect();
+        assert!(found.len() > 3, "{names}");
+        found.iter().filter(|d| d.amp != want).map(|d| d.name()).collect::<Vec<_>>()
+    };
+    assert_eq!(check(low, rtx_ir::Amp::Low), [""; 0]);
+    assert_eq!(check(full, rtx_ir::Amp::Full), [""; 0]);
+}

@@ -26,14 +26,18 @@ impl Drawn {
     }
     /// The same with f64 in place of every float type, for finite differences.
     pub fn in_f64(self) -> Drawn {
+        self.with_floats(DType::F64)
+    }
+    /// The same with `dtype` in place of every float type.
+    pub fn with_floats(self, dtype: DType) -> Drawn {
         let wide = |t: Tensor| match t.ty.dtype.is_float() {
-            true => Tensor::new(Type::new(DType::F64, t.ty.shape), t.elements),
+            true => Tensor::new(Type::new(dtype, t.ty.shape), t.elements),
             false => t,
         };
         match self {
             Drawn::Tensor(t) => Drawn::Tensor(wide(t)),
             Drawn::Tensors(v) => Drawn::Tensors(v.into_iter().map(wide).collect()),
-            Drawn::Plain(Arg::DType(d)) if d.is_float() => Drawn::Plain(Arg::DType(DType::F64)),
+            Drawn::Plain(Arg::DType(d)) if d.is_float() => Drawn::Plain(Arg::DType(dtype)),
             plain => plain,
         }
     }

@@ -110,6 +110,10 @@ const COMPARISON: OpDef =
 /// A function of one number that keeps the dtype.
 fn unary(b: &mut Builder<'_>, def: &OpDef, a: &Bound, f: Function) -> Result<Outs> {
     let x = record::tensor(def, a, 0)?;
+    // What is 0 or 1 is its own magnitude and sign.
+    if b.dtype(x) == DType::Bool && matches!(f, Function::Abs | Function::Sign) {
+        return Ok(smallvec![x]);
+    }
     if b.dtype(x) == DType::Bool && f != Function::Not {
         return Err(needs_numbers(def, b.ty(x)));
     }

@@ -204,6 +204,7 @@ pub(in crate::prims) static REM: OpDef = OpDef {
 
 pub(in crate::prims) static POW: OpDef = OpDef {
     sig: "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+    amp: crate::Amp::Full,
     doc: "`self ^ exponent` with IEEE's special cases; integers wrap.",
     record: power,
     grad: Grad::Rule(grad_pow),

@@ -45,7 +45,6 @@ pub(in crate::prims) static ABS: OpDef = OpDef {
         Sample::exact("f32[5] = 0 -0 inf -inf nan"),
         Sample::exact("i64[7] in -9..9"),
     ],
-    refuses: &[Refusal::of("bool[2]", "abs: needs a tensor of numbers, got bool [2]")],
     ..POINTWISE
 };
 
@@ -58,7 +57,6 @@ pub(in crate::prims) static SIGN: OpDef = OpDef {
         Sample::exact("f32[5] = 0 -0 inf -inf nan"),
         Sample::exact("i64[7] in -9..9"),
     ],
-    refuses: &[Refusal::of("bool[2]", "sign: needs a tensor of numbers, got bool [2]")],
     ..STEP
 };
 
@@ -143,6 +141,7 @@ pub(in crate::prims) static SQRT: OpDef = OpDef {
 
 pub(in crate::prims) static EXP: OpDef = OpDef {
     sig: "exp(Tensor self) -> Tensor",
+    amp: crate::Amp::Full,
     doc: "`e^x`.",
     record: |b, def, a| float_unary(b, def, a, Function::Exp),
     grad: Grad::Rule(|b, cx| cx.wide(b, [cx.outputs[0]], |b, _, g, [v]| b.mul(g, v))),
@@ -160,6 +159,7 @@ pub(in crate::prims) static EXP: OpDef = OpDef {
 
 pub(in crate::prims) static EXPM1: OpDef = OpDef {
     sig: "expm1(Tensor self) -> Tensor",
+    amp: crate::Amp::Full,
     doc: "`e^x - 1` without cancellation near 0.",
     record: |b, def, a| float_unary(b, def, a, Function::Expm1),
     grad: Grad::Rule(|b, cx| {
@@ -182,6 +182,7 @@ pub(in crate::prims) static EXPM1: OpDef = OpDef {
 
 pub(in crate::prims) static LOG: OpDef = OpDef {
     sig: "log(Tensor self) -> Tensor",
+    amp: crate::Amp::Full,
     doc: "The natural logarithm.",
     record: |b, def, a| float_unary(b, def, a, Function::Log),
     grad: Grad::Rule(|b, cx| cx.wide(b, [cx.inputs[0]], |b, _, g, [v]| b.div(g, v))),
@@ -199,6 +200,7 @@ pub(in crate::prims) static LOG: OpDef = OpDef {
 
 pub(in crate::prims) static LOG1P: OpDef = OpDef {
     sig: "log1p(Tensor self) -> Tensor",
+    amp: crate::Amp::Full,
     doc: "`log(1 + x)` without cancellation near 0.",
     record: |b, def, a| float_unary(b, def, a, Function::Log1p),
     grad: Grad::Rule(|b, cx| {
