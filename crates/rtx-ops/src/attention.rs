@@ -17,6 +17,7 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: OpDef = OpDef {
     sig: "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, \
           float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False, \
           Tensor? kv_len=None) -> Tensor",
+    amp: Amp::Low,
     doc: "softmax(scale · query keyᵀ + mask) · value over the last two dims; a bool mask says what takes part; causal: \
           row t sees keys up to t. kv_len is the number of keys that exist, read at run time; then causal row t of T \
           sees keys up to kv_len - T + t. A row that sees nothing is 0. Halves are computed in f32.",

@@ -521,7 +521,7 @@ impl Tensor {
     pub fn frac(&self) -> Tensor {
         TryTensor::try_frac(self).or_panic()
     }
-    /// x = mantissa · 2^exponent with 1/2 ≤ |mantissa| < 1; 0, NaN and infinities are their own mantissa with exponent 0. The gradient of the mantissa is 2^-exponent. f32 and f64.
+    /// x = mantissa · 2^exponent with 1/2 ≤ |mantissa| < 1; 0, NaN and infinities are their own mantissa with exponent 0. The gradient of the mantissa is 2^-exponent.
     #[track_caller]
     pub fn frexp(&self) -> (Tensor, Tensor) {
         TryTensor::try_frexp(self).or_panic()
@@ -846,7 +846,7 @@ impl Tensor {
     pub fn logit_with(&self, options: options::Logit) -> Tensor {
         TryTensor::try_logit_with(self, options).or_panic()
     }
-    /// log Σ exp(x) over the dims, shifted by the maximum where that is finite.
+    /// log Σ exp(x) over the dims, shifted by the maximum where that is finite; integers become f32.
     #[track_caller]
     pub fn logsumexp(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_logsumexp(self, dim).or_panic()
@@ -1248,7 +1248,7 @@ impl Tensor {
     pub fn neg(&self) -> Tensor {
         TryTensor::try_neg(self).or_panic()
     }
-    /// The next number of the dtype after self toward other; other where they are equal. f32 and f64.
+    /// The next number of the dtype after self toward other; other where they are equal.
     #[track_caller]
     pub fn nextafter(&self, other: impl Operand) -> Tensor {
         TryTensor::try_nextafter(self, other).or_panic()
@@ -1478,7 +1478,7 @@ impl Tensor {
     pub fn sgn(&self) -> Tensor {
         TryTensor::try_sgn(self).or_panic()
     }
-    /// 1 / (1 + exp(-x)).
+    /// 1 / (1 + exp(-x)); bool and integers become f32.
     #[track_caller]
     pub fn sigmoid(&self) -> Tensor {
         TryTensor::try_sigmoid(self).or_panic()
