@@ -178,6 +178,7 @@ fn logsumexp_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
 /// Softmax of the negative.
 pub static SOFTMIN: OpDef = OpDef {
     sig: "softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    amp: Amp::Full,
     doc: "softmax(-x) along dim.",
     record: |b, _, args| {
         let checked = Args::new(&SOFTMAX, args);
