@@ -48,9 +48,9 @@ pub enum Command {
 #[derive(Args, Debug, Default)]
 #[command(after_help = "\
 Tasks: sums, a GPT adds numbers of three digits (the default); text, a GPT learns the bytes of\n\
---text; fashion-mnist, a convolutional net tells clothes apart (--data, by default where Debian's\n\
+--text; fashion-mnist, a multilayer net tells clothes apart (--data, by default where Debian's\n\
 package dataset-fashion-mnist puts them).\n\
-Presets: nano 2×128 (a minute or two), mini 4×256 (ten minutes on two cores), gpt2 12×768.\n\n\
+Presets: nano 2×128 (a minute or two), mini 4×192 (ten minutes on two cores), gpt2 12×768.\n\n\
 A run is a folder: config.toml, log.jsonl (no clock in it), times.jsonl, loss.svg, sample.txt, and\n\
 checkpoints step-NNNNNN, of which `latest` is the last. Ctrl-C saves one and ends; a second Ctrl-C\n\
 ends at once. --resume goes on bit for bit, after a kill too.\n\n\

@@ -283,15 +283,15 @@ impl Settings {
         let sized = match preset {
             Preset::Nano => nano,
             Preset::Mini => Self {
-                steps: 2000,
-                batch: 32,
-                lr: 2e-3,
+                steps: 1900,
+                lr: 3e-3,
                 warmup: 100,
                 layers: 4,
-                width: 256,
-                heads: 8,
+                width: 192,
+                heads: 6,
                 context: 128,
                 init: 0.04,
+                save: 500,
                 ..nano
             },
             Preset::Gpt2 => Self {
