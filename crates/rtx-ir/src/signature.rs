@@ -69,14 +69,15 @@ fn is_word(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
 }
 
-/// The parts of a list as signatures and samples write it: split at commas outside brackets; nothing has no parts.
+/// The parts of a list as signatures and samples write it: split at commas outside brackets and quotes; nothing has no parts.
 pub fn split_list(text: &str) -> Vec<&str> {
-    let (mut depth, mut from, mut out) = (0i32, 0, Vec::new());
+    let (mut depth, mut quoted, mut from, mut out) = (0i32, false, 0, Vec::new());
     for (i, c) in text.char_indices() {
         match c {
+            '"' => quoted = !quoted,
             '[' | '(' => depth += 1,
             ']' | ')' => depth -= 1,
-            ',' if depth == 0 => {
+            ',' if depth == 0 && !quoted => {
                 out.push(text[from..i].trim());
                 from = i + 1;
             }

@@ -127,7 +127,6 @@ impl<'a> Args<'a> {
         }
     }
     /// Tensors of which some may be left out.
-    #[allow(dead_code, reason = "no op takes a list of optional tensors yet")]
     pub(crate) fn optional_tensors(&self, i: usize) -> Result<SmallVec<[Option<ValueId>; 4]>> {
         let tensor = |a: &Arg| match a {
             Arg::Value(v) => Ok(Some(*v)),

@@ -193,6 +193,8 @@ fn fit(p: &Parameter, arg: &Arg, read: Option<Read<'_>>) -> Result<(Fit, Arg)> {
 fn fit_one(base: &str, arg: &Arg, read: Option<Read<'_>>) -> Result<(Fit, Arg)> {
     let keep = |fit| Ok((fit, arg.clone()));
     match (base, arg) {
+        // What Python takes in more than one form: an order of a norm, dims in two lists.
+        ("Any", _) => keep(Fit::Exact),
         ("Tensor", Arg::Value(_)) => keep(Fit::Exact),
         ("Tensor", Arg::Scalar(_)) => keep(Fit::Loose),
         ("Tensor", Arg::Bool(x)) => Ok((Fit::Loose, Arg::Scalar(Scalar::Bool(*x)))),

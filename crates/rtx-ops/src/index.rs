@@ -56,7 +56,7 @@ pub static EMBEDDING: OpDef = OpDef {
 };
 
 /// Indices as i64.
-fn as_indices(b: &mut Builder<'_>, def: &OpDef, indices: ValueId) -> Result<ValueId> {
+pub(crate) fn as_indices(b: &mut Builder<'_>, def: &OpDef, indices: ValueId) -> Result<ValueId> {
     if !b.dtype(indices).is_int() {
         return Err(rules::refuse(
             def.name(),
@@ -126,14 +126,10 @@ pub static INDEX_SELECT: OpDef = OpDef {
 };
 /// Slices added by number.
 pub static INDEX_ADD: OpDef = OpDef {
-    sig: "index_add(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
-    doc: "self with the slices of source added along dim where index says, in ascending order.",
-    record: |b, def, args| {
-        let args = Args::new(def, args);
-        let (x, source) = (args.tensor(0)?, args.tensor(3)?);
-        let (axis, index) = (args.dim(1, b.rank(x))?, as_indices(b, def, args.tensor(2)?)?);
-        Ok(smallvec![b.prim(Prim::Scatter { axis, op: ScatterOp::Add }, &[x, index, source])?])
-    },
+    sig: "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+    doc: "self with alpha times the slices of source added along dim where index says, in ascending order.",
+    runtime: &["alpha"],
+    record: crate::placing::record_index_add,
     samples: &[Sample::grad("f32[3,4] in -2..2, 0, i64[5] in 0..3, f32[5,4] in -2..2", 16)],
     ..INDEXING
 };
@@ -216,14 +212,14 @@ fn check_index_shape(def: &OpDef, x: &Type, index: &Type, axis: usize) -> Result
     }
     Ok(())
 }
-fn flattened(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
+pub(crate) fn flattened(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
     let n = b.shape(x).numel();
     b.reshape(x, &[n].into())
 }
 
 /// Row-major positions in `x` of the elements that `index` names along `axis`; what lies outside along the axis
 /// becomes -1, so that it is outside here too.
-fn flat_places(b: &mut Builder<'_>, x: ValueId, index: ValueId, axis: usize) -> Result<ValueId> {
+pub(crate) fn flat_places(b: &mut Builder<'_>, x: ValueId, index: ValueId, axis: usize) -> Result<ValueId> {
     let sizes = b.shape(x).sizes();
     let strides = rtx_core::contiguous_strides(&sizes);
     let shape = b.shape(index);

@@ -14,15 +14,19 @@ mod reduced;
 
 pub mod activation;
 pub mod aliases;
+pub mod arrange;
 pub mod attention;
 pub mod batch_norm;
 pub mod bind;
 pub mod conv;
 pub mod create;
 pub mod decomposition;
+pub mod diagonal;
 pub mod distance;
+pub mod einsum;
 pub mod index;
 pub mod likelihood;
+pub mod likeness;
 pub mod linear;
 pub mod loss;
 pub mod margin;
@@ -33,8 +37,10 @@ pub mod norm;
 pub mod optimizer;
 pub mod pairs;
 pub mod piecewise;
+pub mod placing;
 pub mod pointwise;
 pub mod pool;
+pub mod products;
 pub mod quantile;
 pub mod random;
 pub mod reduce;
@@ -45,6 +51,7 @@ pub mod softmax;
 pub mod sort;
 mod spatial;
 pub mod spelling;
+pub mod statistics;
 
 pub use aliases::find;
 pub use call::{bind, call};
@@ -76,6 +83,13 @@ const FAMILIES: &[&[&OpDef]] = &[
     attention::ALL,
     create::ALL,
     decomposition::ALL,
+    arrange::ALL,
+    diagonal::ALL,
+    placing::ALL,
+    statistics::ALL,
+    products::ALL,
+    einsum::ALL,
+    likeness::ALL,
     random::ALL,
     optimizer::ALL,
     scan::ALL,

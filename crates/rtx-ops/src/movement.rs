@@ -27,7 +27,7 @@ pub static VIEW: OpDef = OpDef {
 };
 
 /// Sizes with at most one -1, which takes what the others leave.
-fn resolve_shape(op: &str, from: &Shape, sizes: &[i64]) -> Result<Shape> {
+pub(crate) fn resolve_shape(op: &str, from: &Shape, sizes: &[i64]) -> Result<Shape> {
     if sizes.iter().filter(|n| **n == -1).count() > 1 {
         return Err(rules::refuse(op, Kind::Argument, format_args!("only one size is -1, got {sizes:?}")));
     }
@@ -228,28 +228,28 @@ pub static REPEAT: OpDef = OpDef {
     record: |b, def, args| {
         let args = Args::new(def, args);
         let (x, repeats) = (args.tensor(0)?, args.shape(1)?);
-        let from = b.shape(x);
-        let Some(lead) = repeats.rank().checked_sub(from.rank()) else {
-            return Err(rules::refuse(
-                def.name(),
-                Kind::Argument,
-                format_args!("{repeats} has fewer dims than {from}"),
-            ));
-        };
-        // [n] → [1, n] → [r, n] → [r n]
-        let size = |i: usize| if i < lead { Dim::Const(1) } else { from.dim(i - lead) };
-        let apart: Shape = (0..repeats.rank()).flat_map(|i| [Dim::Const(1), size(i)]).collect();
-        let wide: Shape = (0..repeats.rank()).flat_map(|i| [repeats.dim(i), size(i)]).collect();
-        let to = (0..repeats.rank())
-            .map(|i| merged(def.name(), &[repeats.dim(i), size(i)]))
-            .collect::<Result<Vec<Dim>>>()?;
-        let x = b.reshape(x, &apart)?;
-        let x = b.expand(x, &wide)?;
-        Ok(smallvec![b.reshape(x, &to.into_iter().collect())?])
+        Ok(smallvec![repeated(b, def, x, &repeats)?])
     },
     samples: &[exact("f32[2,3] in -2..2, [2,1,2]")],
     ..MOVEMENT
 };
+
+/// The tensor so many times along each dim.
+pub(crate) fn repeated(b: &mut Builder<'_>, def: &OpDef, x: ValueId, repeats: &Shape) -> Result<ValueId> {
+    let from = b.shape(x);
+    let Some(lead) = repeats.rank().checked_sub(from.rank()) else {
+        return Err(rules::refuse(def.name(), Kind::Argument, format_args!("{repeats} has fewer dims than {from}")));
+    };
+    // [n] → [1, n] → [r, n] → [r n]
+    let size = |i: usize| if i < lead { Dim::Const(1) } else { from.dim(i - lead) };
+    let apart: Shape = (0..repeats.rank()).flat_map(|i| [Dim::Const(1), size(i)]).collect();
+    let wide: Shape = (0..repeats.rank()).flat_map(|i| [repeats.dim(i), size(i)]).collect();
+    let to =
+        (0..repeats.rank()).map(|i| merged(def.name(), &[repeats.dim(i), size(i)])).collect::<Result<Vec<Dim>>>()?;
+    let x = b.reshape(x, &apart)?;
+    let x = b.expand(x, &wide)?;
+    b.reshape(x, &to.into_iter().collect())
+}
 
 /// Joining along a new dim.
 pub static STACK: OpDef = OpDef {
@@ -270,12 +270,12 @@ pub static STACK: OpDef = OpDef {
     ..MOVEMENT
 };
 
-fn concat(b: &mut Builder<'_>, axis: usize, parts: &[ValueId]) -> Result<ValueId> {
+pub(crate) fn concat(b: &mut Builder<'_>, axis: usize, parts: &[ValueId]) -> Result<ValueId> {
     if let [only] = parts { Ok(*only) } else { b.prim(Prim::Concat { axis }, parts) }
 }
 
 /// At least one tensor; all in the dtype they meet in.
-fn promoted(b: &mut Builder<'_>, def: &OpDef, parts: &[ValueId]) -> Result<SmallVec<[ValueId; 4]>> {
+pub(crate) fn promoted(b: &mut Builder<'_>, def: &OpDef, parts: &[ValueId]) -> Result<SmallVec<[ValueId; 4]>> {
     let args: Vec<Arg> = parts.iter().map(|&p| Arg::Value(p)).collect();
     let Some(dtype) = rules::promote(b, &args) else {
         return Err(rules::refuse(def.name(), Kind::Argument, "needs at least one tensor"));
@@ -368,10 +368,10 @@ pub static UNBIND: OpDef = OpDef {
 };
 
 /// `n` in parts of `each`; one empty part of nothing.
-fn even_sizes(n: usize, each: usize) -> Vec<usize> {
+pub(crate) fn even_sizes(n: usize, each: usize) -> Vec<usize> {
     if n == 0 { vec![0] } else { (0..n.div_ceil(each)).map(|i| each.min(n - i * each)).collect() }
 }
-fn split(b: &mut Builder<'_>, x: ValueId, axis: usize, sizes: &[usize]) -> Result<Outs> {
+pub(crate) fn split(b: &mut Builder<'_>, x: ValueId, axis: usize, sizes: &[usize]) -> Result<Outs> {
     let mut start = 0;
     let mut outs = Outs::new();
     for &n in sizes {
@@ -381,7 +381,7 @@ fn split(b: &mut Builder<'_>, x: ValueId, axis: usize, sizes: &[usize]) -> Resul
     Ok(outs)
 }
 /// The size of a dim that is a number; rank 0 has none.
-fn static_size(b: &Builder<'_>, def: &OpDef, x: ValueId, axis: usize) -> Result<usize> {
+pub(crate) fn static_size(b: &Builder<'_>, def: &OpDef, x: ValueId, axis: usize) -> Result<usize> {
     if b.rank(x) == 0 {
         return Err(rules::refuse(def.name(), Kind::Shape, "a tensor of rank 0 has no dim to cut"));
     }
@@ -391,7 +391,7 @@ fn static_size(b: &Builder<'_>, def: &OpDef, x: ValueId, axis: usize) -> Result<
         .ok_or_else(|| rules::refuse(def.name(), Kind::Unsupported, "a symbolic size is not cut"))
 }
 /// One slice without its dim.
-fn select_at(b: &mut Builder<'_>, x: ValueId, axis: usize, index: i64) -> Result<ValueId> {
+pub(crate) fn select_at(b: &mut Builder<'_>, x: ValueId, axis: usize, index: i64) -> Result<ValueId> {
     let y = b.slice(x, axis, index, 1)?;
     let mut shape = b.shape(y);
     shape.remove(axis);
@@ -491,7 +491,13 @@ pub static SLICE: OpDef = OpDef {
 };
 
 /// First element, number of elements and step of Python's `start:end:step` on `n` elements.
-fn python_slice(def: &OpDef, n: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<(i64, usize, i64)> {
+pub(crate) fn python_slice(
+    def: &OpDef,
+    n: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<(i64, usize, i64)> {
     if step == 0 {
         return Err(rules::refuse(def.name(), Kind::Argument, "the step is not 0"));
     }
@@ -515,17 +521,22 @@ pub static FLIP: OpDef = OpDef {
         let mut x = args.tensor(0)?;
         for &d in &args.ints(1)? {
             let axis = rules::check_dim(def.name(), d, b.rank(x))?;
-            let n = static_size(b, def, x, axis)?;
-            if n > 1 {
-                let last = b.constant(DType::I64, n as i64 - 1)?;
-                x = b.slice_at(x, axis, last, n, -1)?;
-            }
+            x = flipped(b, def, x, axis)?;
         }
         Ok(smallvec![x])
     },
     samples: &[exact("f32[3,2] in -2..2, [0,1]")],
     ..MOVEMENT
 };
+/// The order along one dim reversed.
+pub(crate) fn flipped(b: &mut Builder<'_>, def: &OpDef, x: ValueId, axis: usize) -> Result<ValueId> {
+    let n = static_size(b, def, x, axis)?;
+    if n < 2 {
+        return Ok(x);
+    }
+    let last = b.constant(DType::I64, n as i64 - 1)?;
+    b.slice_at(x, axis, last, n, -1)
+}
 /// Elements moved around a circle.
 pub static ROLL: OpDef = OpDef {
     sig: "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
@@ -558,7 +569,7 @@ pub static ROLL: OpDef = OpDef {
     ..MOVEMENT
 };
 
-fn roll(b: &mut Builder<'_>, x: ValueId, axis: usize, shift: i64) -> Result<ValueId> {
+pub(crate) fn roll(b: &mut Builder<'_>, x: ValueId, axis: usize, shift: i64) -> Result<ValueId> {
     let n = b.shape(x).dim(axis).bound() as i64;
     let cut = if n == 0 { 0 } else { (-shift).rem_euclid(n) };
     if cut == 0 {

@@ -19,12 +19,12 @@ pub(crate) fn axes_attr(attrs: &[Attr]) -> (SmallVec<[usize; 4]>, bool) {
 }
 
 /// Folds and drops or keeps the dims.
-fn fold(b: &mut Builder<'_>, fold: Fold, x: ValueId, axes: &[usize], keep: bool) -> Result<ValueId> {
+pub(crate) fn fold(b: &mut Builder<'_>, fold: Fold, x: ValueId, axes: &[usize], keep: bool) -> Result<ValueId> {
     if keep { b.reduce_keep(fold, x, axes) } else { b.reduce(fold, x, axes) }
 }
 
 /// Sums and products of integers and bools are `i64`.
-fn accumulated(dtype: DType) -> DType {
+pub(crate) fn accumulated(dtype: DType) -> DType {
     if dtype.is_int() || dtype == DType::Bool { DType::I64 } else { dtype }
 }
 
@@ -95,7 +95,7 @@ pub static AMIN: OpDef = OpDef {
     ..SPELLING
 };
 
-fn record_extremum(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound, f: Fold) -> Result<Outs> {
+pub(crate) fn record_extremum(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound, f: Fold) -> Result<Outs> {
     let args = Args::new(def, args);
     let x = args.tensor(0)?;
     let axes = args.dims_or_all(1, b.rank(x))?;
@@ -104,7 +104,7 @@ fn record_extremum(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound, f: Fo
 }
 
 /// An extremum of nothing does not exist.
-fn check_not_empty(def: &OpDef, x: &Type, axes: &[usize]) -> Result<()> {
+pub(crate) fn check_not_empty(def: &OpDef, x: &Type, axes: &[usize]) -> Result<()> {
     match axes.iter().find(|&&a| x.shape.dim(a).known() == Some(0)) {
         None => Ok(()),
         Some(a) => Err(rules::refuse(
@@ -168,7 +168,7 @@ pub static ARGMIN: OpDef = OpDef {
     ..SPELLING
 };
 
-fn record_arg(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound, extremum: Extremum) -> Result<Outs> {
+pub(crate) fn record_arg(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound, extremum: Extremum) -> Result<Outs> {
     let args = Args::new(def, args);
     let x = args.tensor(0)?;
     let kept = b.shape(x);
@@ -187,11 +187,11 @@ fn record_arg(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound, extremum: 
 }
 
 /// Attributes of mean, var, std, norm: axes, keep, and one more.
-fn reduction_attrs(axes: &[usize], keep: bool, more: Option<Attr>) -> Attrs {
+pub(crate) fn reduction_attrs(axes: &[usize], keep: bool, more: Option<Attr>) -> Attrs {
     let axes = Attr::Ints(axes.iter().map(|&a| a as i64).collect());
     [Some(axes), Some(Attr::Bool(keep)), more].into_iter().flatten().collect()
 }
-fn infer_reduction(op: &Op, inputs: &[&Type]) -> Result<Types> {
+pub(crate) fn infer_reduction(op: &Op, inputs: &[&Type]) -> Result<Types> {
     rules::check_arity(op, inputs, 1)?;
     rules::check_float(op.name(), inputs[0])?;
     let (axes, keep) = axes_attr(op.attrs());
@@ -276,7 +276,7 @@ pub static STD: OpDef = OpDef {
     ..OpDef::DEFAULT
 };
 
-fn record_spread(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> Result<Outs> {
+pub(crate) fn record_spread(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> Result<Outs> {
     let args = Args::new(def, args);
     let x = args.tensor(0)?;
     let axes = args.dims_or_all(1, b.rank(x))?;
@@ -284,7 +284,7 @@ fn record_spread(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> Resu
     b.composite(def, reduction_attrs(&axes, args.flag(3)?, Some(correction)), &[x])
 }
 
-fn variance_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<Outs> {
+pub(crate) fn variance_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<Outs> {
     let ((axes, keep), correction) = (axes_attr(attrs), attrs[2].float());
     let (dtype, shape) = (b.dtype(v[0]), b.shape(v[0]));
     let x = widen(b, v[0])?;
@@ -318,6 +318,9 @@ pub static VECTOR_NORM: OpDef = OpDef {
             _ => return Err(rules::refuse(def.name(), Kind::Argument, "argument `ord` takes a number")),
         };
         let axes = args.dims_or_all(2, b.rank(x))?;
+        if order.to_f64() < 0.0 || order.to_f64() == f64::INFINITY {
+            check_not_empty(def, b.ty(x), &axes)?;
+        }
         b.composite(def, reduction_attrs(&axes, args.flag(3)?, Some(Attr::Float(order.to_f64()))), &[x])
     },
     infer: infer_reduction,

@@ -107,6 +107,8 @@ pub fn is_method(def: &OpDef) -> bool {
         && !INTERNAL.contains(&name)
         && !["_", "linalg_"].iter().any(|p| name.starts_with(p))
         && !name.ends_with("_backward")
+        // Of several overloads the first of the table is the method.
+        && rtx_ops::find_exact(name) == Some(def)
         && Op::of(def).is_spellable()
 }
 

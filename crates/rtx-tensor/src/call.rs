@@ -79,8 +79,10 @@ impl<T: Into<Argument>> From<Option<T>> for Argument {
 /// [`Kind::Unsupported`] for a name that is not there, and what the op refuses.
 #[track_caller]
 pub fn call(name: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Vec<Tensor>> {
-    if name == "__getitem__" {
-        return hosted::get_item(args);
+    match name {
+        "__getitem__" => return hosted::get_item(args),
+        "broadcast_shapes" => return hosted::broadcast_shapes(args),
+        _ => {}
     }
     let (names, swapped) = rtx_ops::aliases::names(name);
     let found = names.iter().find_map(|n| Targets::of(n));
@@ -100,7 +102,8 @@ pub fn call(name: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Resul
         named.push((*name, outline(a, &mut handles)?));
     }
     let read = |v: ValueId| Ok(handles[v.index()].numbers()?.into_iter().map(|n| n.scalar()).collect());
-    let (i, bound) = rtx_ops::bind::choose(&targets.sigs(), &plain, &named, Some(&read))?;
+    let (i, mut bound) = rtx_ops::bind::choose(&targets.sigs(), &plain, &named, Some(&read))?;
+    bound.0.iter_mut().try_for_each(|a| expand_masks(a, &mut handles))?;
     match targets.at(i) {
         Target::Op(def) => call_outlined(def, &bound, &handles),
         Target::Hosted(hosted) => {
@@ -167,6 +170,25 @@ fn outline(a: &Argument, handles: &mut Vec<Tensor>) -> Result<Arg> {
         }
         Argument::None => Arg::None,
     })
+}
+
+/// Masks in a list of indices become positions, whose number depends on values.
+fn expand_masks(arg: &mut Arg, handles: &mut Vec<Tensor>) -> Result<()> {
+    let Arg::List(list) = arg else { return Ok(()) };
+    let mut out = Vec::with_capacity(list.len());
+    for a in list.drain(..) {
+        match a {
+            Arg::Value(v) if handles[v.index()].dtype() == DType::Bool => {
+                for t in hosted::positions(&handles[v.index()])? {
+                    handles.push(t);
+                    out.push(Arg::Value(ValueId(handles.len() as u32 - 1)));
+                }
+            }
+            other => out.push(other),
+        }
+    }
+    *list = out;
+    Ok(())
 }
 
 /// The inverse of [`outline`].

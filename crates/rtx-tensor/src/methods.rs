@@ -73,6 +73,16 @@ impl Tensor {
     pub fn add_with(&self, other: impl Operand, options: options::Add) -> Tensor {
         TryTensor::try_add_with(self, other, options).or_panic()
     }
+    /// beta · self + alpha · the sum of the products of matrices.
+    #[track_caller]
+    pub fn addbmm(&self, batch1: impl Operand, batch2: impl Operand) -> Tensor {
+        TryTensor::try_addbmm(self, batch1, batch2).or_panic()
+    }
+    /// [`Tensor::addbmm`] with options.
+    #[track_caller]
+    pub fn addbmm_with(&self, batch1: impl Operand, batch2: impl Operand, options: options::Addbmm) -> Tensor {
+        TryTensor::try_addbmm_with(self, batch1, batch2, options).or_panic()
+    }
     /// self + value · tensor1 / tensor2, of floats.
     #[track_caller]
     pub fn addcdiv(&self, tensor1: impl Operand, tensor2: impl Operand) -> Tensor {
@@ -93,6 +103,36 @@ impl Tensor {
     pub fn addcmul_with(&self, tensor1: impl Operand, tensor2: impl Operand, options: options::Addcmul) -> Tensor {
         TryTensor::try_addcmul_with(self, tensor1, tensor2, options).or_panic()
     }
+    /// beta · self + alpha · mat1 mat2.
+    #[track_caller]
+    pub fn addmm(&self, mat1: impl Operand, mat2: impl Operand) -> Tensor {
+        TryTensor::try_addmm(self, mat1, mat2).or_panic()
+    }
+    /// [`Tensor::addmm`] with options.
+    #[track_caller]
+    pub fn addmm_with(&self, mat1: impl Operand, mat2: impl Operand, options: options::Addmm) -> Tensor {
+        TryTensor::try_addmm_with(self, mat1, mat2, options).or_panic()
+    }
+    /// beta · self + alpha · mat vec.
+    #[track_caller]
+    pub fn addmv(&self, mat: impl Operand, vec: impl Operand) -> Tensor {
+        TryTensor::try_addmv(self, mat, vec).or_panic()
+    }
+    /// [`Tensor::addmv`] with options.
+    #[track_caller]
+    pub fn addmv_with(&self, mat: impl Operand, vec: impl Operand, options: options::Addmv) -> Tensor {
+        TryTensor::try_addmv_with(self, mat, vec, options).or_panic()
+    }
+    /// beta · self + alpha · all products of two vectors.
+    #[track_caller]
+    pub fn addr(&self, vec1: impl Operand, vec2: impl Operand) -> Tensor {
+        TryTensor::try_addr(self, vec1, vec2).or_panic()
+    }
+    /// [`Tensor::addr`] with options.
+    #[track_caller]
+    pub fn addr_with(&self, vec1: impl Operand, vec2: impl Operand, options: options::Addr) -> Tensor {
+        TryTensor::try_addr_with(self, vec1, vec2, options).or_panic()
+    }
     /// Are all elements over the dims not zero?
     #[track_caller]
     pub fn all(&self, dim: impl IntoAxes) -> Tensor {
@@ -107,6 +147,11 @@ impl Tensor {
     #[track_caller]
     pub fn amin(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_amin(self, dim).or_panic()
+    }
+    /// Minimum and maximum over the dim; NaN wins.
+    #[track_caller]
+    pub fn aminmax(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
+        TryTensor::try_aminmax(self, dim).or_panic()
     }
     /// π below 0, else 0; NaN stays. The gradient is 0.
     #[track_caller]
@@ -138,6 +183,22 @@ impl Tensor {
     pub fn argsort_with(&self, options: options::Argsort) -> Tensor {
         TryTensor::try_argsort_with(self, options).or_panic()
     }
+    /// self with what as_strided shows replaced by src; where positions meet the last one counts.
+    #[track_caller]
+    pub fn as_strided_scatter(&self, src: impl Operand, size: impl IntoShape, stride: impl IntoShape) -> Tensor {
+        TryTensor::try_as_strided_scatter(self, src, size, stride).or_panic()
+    }
+    /// [`Tensor::as_strided_scatter`] with options.
+    #[track_caller]
+    pub fn as_strided_scatter_with(
+        &self,
+        src: impl Operand,
+        size: impl IntoShape,
+        stride: impl IntoShape,
+        options: options::AsStridedScatter,
+    ) -> Tensor {
+        TryTensor::try_as_strided_scatter_with(self, src, size, stride, options).or_panic()
+    }
     /// The angle in \[-π/2, π/2\] whose sine is x: atan2(x, √((1 - x)(1 + x))); NaN outside \[-1, 1\].
     #[track_caller]
     pub fn asin(&self) -> Tensor {
@@ -162,6 +223,21 @@ impl Tensor {
     #[track_caller]
     pub fn atanh(&self) -> Tensor {
         TryTensor::try_atanh(self).or_panic()
+    }
+    /// With dims of size 1 added until there are 1.
+    #[track_caller]
+    pub fn atleast_1d(&self) -> Tensor {
+        TryTensor::try_atleast_1d(self).or_panic()
+    }
+    /// With dims of size 1 added until there are 2.
+    #[track_caller]
+    pub fn atleast_2d(&self) -> Tensor {
+        TryTensor::try_atleast_2d(self).or_panic()
+    }
+    /// With dims of size 1 added until there are 3.
+    #[track_caller]
+    pub fn atleast_3d(&self) -> Tensor {
+        TryTensor::try_atleast_3d(self).or_panic()
     }
     /// The mean of each window over the last dim, the padding counted as zeros or not at all.
     #[track_caller]
@@ -192,6 +268,16 @@ impl Tensor {
     #[track_caller]
     pub fn avg_pool3d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool3d) -> Tensor {
         TryTensor::try_avg_pool3d_with(self, kernel_size, options).or_panic()
+    }
+    /// beta · self + alpha · the products of batches of matrices.
+    #[track_caller]
+    pub fn baddbmm(&self, batch1: impl Operand, batch2: impl Operand) -> Tensor {
+        TryTensor::try_baddbmm(self, batch1, batch2).or_panic()
+    }
+    /// [`Tensor::baddbmm`] with options.
+    #[track_caller]
+    pub fn baddbmm_with(&self, batch1: impl Operand, batch2: impl Operand, options: options::Baddbmm) -> Tensor {
+        TryTensor::try_baddbmm_with(self, batch1, batch2, options).or_panic()
     }
     /// -weight (target · log self + (1 - target) · log(1 - self)), the logarithms not below -100. The gradient divides by max(self (1 - self), 10⁻¹²).
     #[track_caller]
@@ -246,6 +332,11 @@ impl Tensor {
     #[track_caller]
     pub fn bitwise_xor(&self, other: impl Operand) -> Tensor {
         TryTensor::try_bitwise_xor(self, other).or_panic()
+    }
+    /// Products of as many matrices as the first dim has.
+    #[track_caller]
+    pub fn bmm(&self, mat2: impl Operand) -> Tensor {
+        TryTensor::try_bmm(self, mat2).or_panic()
     }
     /// How many of the sorted boundaries are less than each value; with right, not greater.
     #[track_caller]
@@ -336,6 +427,11 @@ impl Tensor {
     pub fn copysign(&self, other: impl Operand) -> Tensor {
         TryTensor::try_copysign(self, other).or_panic()
     }
+    /// Correlations of the rows of a matrix: covariances divided by both standard deviations, between -1 and 1.
+    #[track_caller]
+    pub fn corrcoef(&self) -> Tensor {
+        TryTensor::try_corrcoef(self).or_panic()
+    }
     /// Cosine of radians.
     #[track_caller]
     pub fn cos(&self) -> Tensor {
@@ -346,7 +442,7 @@ impl Tensor {
     pub fn cosh(&self) -> Tensor {
         TryTensor::try_cosh(self).or_panic()
     }
-    /// How many elements over dim, or of all, are not zero.
+    /// The number of elements over the dim that are not 0.
     #[track_caller]
     pub fn count_nonzero(&self) -> Tensor {
         TryTensor::try_count_nonzero(self).or_panic()
@@ -355,6 +451,26 @@ impl Tensor {
     #[track_caller]
     pub fn count_nonzero_with(&self, options: options::CountNonzero) -> Tensor {
         TryTensor::try_count_nonzero_with(self, options).or_panic()
+    }
+    /// Covariances of the rows of a matrix: Σ w (x - x̄)(x - x̄)ᵀ / norm, w the product of both weights, the norm Σ w - correction · Σ w·aweights / Σ w, at least 0.
+    #[track_caller]
+    pub fn cov(&self) -> Tensor {
+        TryTensor::try_cov(self).or_panic()
+    }
+    /// [`Tensor::cov`] with options.
+    #[track_caller]
+    pub fn cov_with(&self, options: options::Cov) -> Tensor {
+        TryTensor::try_cov_with(self, options).or_panic()
+    }
+    /// Cross product of vectors of three along dim, or along the first dim of size 3.
+    #[track_caller]
+    pub fn cross(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_cross(self, other).or_panic()
+    }
+    /// [`Tensor::cross`] with options.
+    #[track_caller]
+    pub fn cross_with(&self, other: impl Operand, options: options::Cross) -> Tensor {
+        TryTensor::try_cross_with(self, other, options).or_panic()
     }
     /// The first result of cross_entropy.
     #[track_caller]
@@ -406,6 +522,46 @@ impl Tensor {
     pub fn det(&self) -> Tensor {
         TryTensor::try_det(self).or_panic()
     }
+    /// The diagonal of a matrix; of a vector the matrix that has it as its diagonal.
+    #[track_caller]
+    pub fn diag(&self) -> Tensor {
+        TryTensor::try_diag(self).or_panic()
+    }
+    /// [`Tensor::diag`] with options.
+    #[track_caller]
+    pub fn diag_with(&self, options: options::Diag) -> Tensor {
+        TryTensor::try_diag_with(self, options).or_panic()
+    }
+    /// Square matrices, zero but for one diagonal, which is the last dim of self.
+    #[track_caller]
+    pub fn diag_embed(&self) -> Tensor {
+        TryTensor::try_diag_embed(self).or_panic()
+    }
+    /// [`Tensor::diag_embed`] with options.
+    #[track_caller]
+    pub fn diag_embed_with(&self, options: options::DiagEmbed) -> Tensor {
+        TryTensor::try_diag_embed_with(self, options).or_panic()
+    }
+    /// The matrix that has all elements, row-major, as its diagonal.
+    #[track_caller]
+    pub fn diagflat(&self) -> Tensor {
+        TryTensor::try_diagflat(self).or_panic()
+    }
+    /// [`Tensor::diagflat`] with options.
+    #[track_caller]
+    pub fn diagflat_with(&self, options: options::Diagflat) -> Tensor {
+        TryTensor::try_diagflat_with(self, options).or_panic()
+    }
+    /// self with the diagonals of the matrices in two dims replaced by src.
+    #[track_caller]
+    pub fn diagonal_scatter(&self, src: impl Operand) -> Tensor {
+        TryTensor::try_diagonal_scatter(self, src).or_panic()
+    }
+    /// [`Tensor::diagonal_scatter`] with options.
+    #[track_caller]
+    pub fn diagonal_scatter_with(&self, src: impl Operand, options: options::DiagonalScatter) -> Tensor {
+        TryTensor::try_diagonal_scatter_with(self, src, options).or_panic()
+    }
     /// x_{t+1} - x_t along dim, n times, after prepend and append are joined on; of bools whether they differ.
     #[track_caller]
     pub fn diff(&self) -> Tensor {
@@ -441,6 +597,11 @@ impl Tensor {
     pub fn div_with(&self, other: impl Operand, options: options::Div) -> Tensor {
         TryTensor::try_div_with(self, other, options).or_panic()
     }
+    /// Product of two vectors, summed up.
+    #[track_caller]
+    pub fn dot(&self, tensor: impl Operand) -> Tensor {
+        TryTensor::try_dot(self, tensor).or_panic()
+    }
     /// scale · x above 0, scale · alpha · (exp(input_scale · x) - 1) elsewhere. Clevert et al., arXiv:1511.07289.
     #[track_caller]
     pub fn elu(&self) -> Tensor {
@@ -450,6 +611,16 @@ impl Tensor {
     #[track_caller]
     pub fn elu_with(&self, options: options::Elu) -> Tensor {
         TryTensor::try_elu_with(self, options).or_panic()
+    }
+    /// Zeros, where PyTorch leaves memory unset, in the shape of self, in its dtype by default.
+    #[track_caller]
+    pub fn empty_like(&self) -> Tensor {
+        TryTensor::try_empty_like(self).or_panic()
+    }
+    /// [`Tensor::empty_like`] with options.
+    #[track_caller]
+    pub fn empty_like_with(&self, options: options::EmptyLike) -> Tensor {
+        TryTensor::try_empty_like_with(self, options).or_panic()
     }
     /// Are they equal? NaN is equal to nothing.
     #[track_caller]
@@ -481,10 +652,25 @@ impl Tensor {
     pub fn expm1(&self) -> Tensor {
         TryTensor::try_expm1(self).or_panic()
     }
+    /// The number everywhere, in the shape and dtype of self.
+    #[track_caller]
+    pub fn fill(&self, value: impl IntoScalar) -> Tensor {
+        TryTensor::try_fill(self, value).or_panic()
+    }
     /// Order reversed along dims.
     #[track_caller]
     pub fn flip(&self, dims: impl IntoShape) -> Tensor {
         TryTensor::try_flip(self, dims).or_panic()
+    }
+    /// The order along dim 1 reversed.
+    #[track_caller]
+    pub fn fliplr(&self) -> Tensor {
+        TryTensor::try_fliplr(self).or_panic()
+    }
+    /// The order along dim 0 reversed.
+    #[track_caller]
+    pub fn flipud(&self) -> Tensor {
+        TryTensor::try_flipud(self).or_panic()
     }
     /// self^exponent, computed and returned in f64.
     #[track_caller]
@@ -525,6 +711,16 @@ impl Tensor {
     #[track_caller]
     pub fn frexp(&self) -> (Tensor, Tensor) {
         TryTensor::try_frexp(self).or_panic()
+    }
+    /// The number in the shape of self, in its dtype by default. It makes no new plan.
+    #[track_caller]
+    pub fn full_like(&self, fill_value: impl IntoScalar) -> Tensor {
+        TryTensor::try_full_like(self, fill_value).or_panic()
+    }
+    /// [`Tensor::full_like`] with options.
+    #[track_caller]
+    pub fn full_like_with(&self, fill_value: impl IntoScalar, options: options::FullLike) -> Tensor {
+        TryTensor::try_full_like_with(self, fill_value, options).or_panic()
     }
     /// out\[.., i, ..\] = self\[.., index\[.., i, ..\], ..\] along dim; an index outside is an error when it runs.
     #[track_caller]
@@ -646,15 +842,41 @@ impl Tensor {
     pub fn imag(&self) -> Tensor {
         TryTensor::try_imag(self).or_panic()
     }
-    /// self with the slices of source added along dim where index says, in ascending order.
+    /// self with alpha times the slices of source added along dim where index says, in ascending order.
     #[track_caller]
     pub fn index_add(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Tensor {
         TryTensor::try_index_add(self, dim, index, source).or_panic()
+    }
+    /// [`Tensor::index_add`] with options.
+    #[track_caller]
+    pub fn index_add_with(
+        &self,
+        dim: impl Int,
+        index: impl Operand,
+        source: impl Operand,
+        options: options::IndexAdd,
+    ) -> Tensor {
+        TryTensor::try_index_add_with(self, dim, index, source, options).or_panic()
+    }
+    /// self with the slices along dim that index names replaced by those of source; the last one of a place counts.
+    #[track_caller]
+    pub fn index_copy(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Tensor {
+        TryTensor::try_index_copy(self, dim, index, source).or_panic()
+    }
+    /// self with the slices along dim that index names filled with a number.
+    #[track_caller]
+    pub fn index_fill(&self, dim: impl Int, index: impl Operand, value: impl IntoScalar) -> Tensor {
+        TryTensor::try_index_fill(self, dim, index, value).or_panic()
     }
     /// Slices along dim in the order of index, which has one dim; an index outside is an error when it runs.
     #[track_caller]
     pub fn index_select(&self, dim: impl Int, index: impl Operand) -> Tensor {
         TryTensor::try_index_select(self, dim, index).or_panic()
+    }
+    /// out\[i.., j..\] = Σ_k self\[i.., k\] · other\[j.., k\]; a number multiplies.
+    #[track_caller]
+    pub fn inner(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_inner(self, other).or_panic()
     }
     /// As linalg_inv.
     #[track_caller]
@@ -711,6 +933,11 @@ impl Tensor {
     pub fn kl_div_with(&self, target: impl Operand, options: options::KlDiv) -> Tensor {
         TryTensor::try_kl_div_with(self, target, options).or_panic()
     }
+    /// Each element of self times the whole of other, as blocks.
+    #[track_caller]
+    pub fn kron(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_kron(self, other).or_panic()
+    }
     /// The k-th smallest element along dim, counted from 1, and its position; NaN is the largest.
     #[track_caller]
     pub fn kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> (Tensor, Tensor) {
@@ -760,6 +987,11 @@ impl Tensor {
     #[track_caller]
     pub fn lgamma(&self) -> Tensor {
         TryTensor::try_lgamma(self).or_panic()
+    }
+    /// The tensor itself.
+    #[track_caller]
+    pub fn lift(&self) -> Tensor {
+        TryTensor::try_lift(self).or_panic()
     }
     /// The natural logarithm.
     #[track_caller]
@@ -981,6 +1213,11 @@ impl Tensor {
     pub fn masked_prod_with(&self, dim: impl IntoAxes, options: options::MaskedProd) -> Tensor {
         TryTensor::try_masked_prod_with(self, dim, options).or_panic()
     }
+    /// The elements of source in row-major order where the mask holds, self elsewhere; self and mask broadcast. A source that has too few repeats its last one.
+    #[track_caller]
+    pub fn masked_scatter(&self, mask: impl Operand, source: impl Operand) -> Tensor {
+        TryTensor::try_masked_scatter(self, mask, source).or_panic()
+    }
     /// softmax along dim with -∞ where the mask does not hold; NaN where it keeps nothing.
     #[track_caller]
     pub fn masked_softmax(&self, dim: impl Int) -> Tensor {
@@ -1035,6 +1272,11 @@ impl Tensor {
     #[track_caller]
     pub fn matmul(&self, other: impl Operand) -> Tensor {
         TryTensor::try_matmul(self, other).or_panic()
+    }
+    /// The maximum along dim and the position of the first one; NaN wins. The gradient goes there.
+    #[track_caller]
+    pub fn max(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
+        TryTensor::try_max(self, dim).or_panic()
     }
     /// The largest element of each window over the last dim; the padding never wins.
     #[track_caller]
@@ -1144,6 +1386,11 @@ impl Tensor {
     pub fn median(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_median(self, dim).or_panic()
     }
+    /// The minimum along dim and the position of the first one; NaN wins. The gradient goes there.
+    #[track_caller]
+    pub fn min(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
+        TryTensor::try_min(self, dim).or_panic()
+    }
     /// The smaller; NaN if either is NaN. Equal ones share the cotangent.
     #[track_caller]
     pub fn minimum(&self, other: impl Operand) -> Tensor {
@@ -1153,6 +1400,11 @@ impl Tensor {
     #[track_caller]
     pub fn mish(&self) -> Tensor {
         TryTensor::try_mish(self).or_panic()
+    }
+    /// Product of two matrices.
+    #[track_caller]
+    pub fn mm(&self, mat2: impl Operand) -> Tensor {
+        TryTensor::try_mm(self, mat2).or_panic()
     }
     /// The most frequent element along dim, the smallest of several, and the position of its last occurrence.
     #[track_caller]
@@ -1213,6 +1465,11 @@ impl Tensor {
     ) -> Tensor {
         TryTensor::try_multilabel_soft_margin_loss_with(self, target, options).or_panic()
     }
+    /// Product of a matrix and a vector.
+    #[track_caller]
+    pub fn mv(&self, vec: impl Operand) -> Tensor {
+        TryTensor::try_mv(self, vec).or_panic()
+    }
     /// NaN becomes nan (0), infinities become posinf and neginf (the largest and the smallest number of the dtype). The gradient is 0 where an element was replaced.
     #[track_caller]
     pub fn nan_to_num(&self) -> Tensor {
@@ -1222,6 +1479,16 @@ impl Tensor {
     #[track_caller]
     pub fn nan_to_num_with(&self, options: options::NanToNum) -> Tensor {
         TryTensor::try_nan_to_num_with(self, options).or_panic()
+    }
+    /// Mean over the dims of what is not NaN.
+    #[track_caller]
+    pub fn nanmean(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_nanmean(self, dim).or_panic()
+    }
+    /// [`Tensor::nanmean`] with options.
+    #[track_caller]
+    pub fn nanmean_with(&self, dim: impl IntoAxes, options: options::Nanmean) -> Tensor {
+        TryTensor::try_nanmean_with(self, dim, options).or_panic()
     }
     /// The middle element along dim of those that are no NaN, the lower one of two, and its position.
     #[track_caller]
@@ -1238,6 +1505,16 @@ impl Tensor {
     pub fn nanquantile_with(&self, q: impl Operand, dim: impl IntoAxes, options: options::Nanquantile) -> Tensor {
         TryTensor::try_nanquantile_with(self, q, dim, options).or_panic()
     }
+    /// Sum over the dims, NaN counting as 0; integers and bools add up as i64.
+    #[track_caller]
+    pub fn nansum(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_nansum(self, dim).or_panic()
+    }
+    /// [`Tensor::nansum`] with options.
+    #[track_caller]
+    pub fn nansum_with(&self, dim: impl IntoAxes, options: options::Nansum) -> Tensor {
+        TryTensor::try_nansum_with(self, dim, options).or_panic()
+    }
     /// self ≠ other, element by element; NaN differs from everything.
     #[track_caller]
     pub fn ne(&self, other: impl Operand) -> Tensor {
@@ -1247,6 +1524,51 @@ impl Tensor {
     #[track_caller]
     pub fn neg(&self) -> Tensor {
         TryTensor::try_neg(self).or_panic()
+    }
+    /// Zeros, where PyTorch leaves memory unset, of the given sizes, in the dtype of self by default.
+    #[track_caller]
+    pub fn new_empty(&self, size: impl IntoShape) -> Tensor {
+        TryTensor::try_new_empty(self, size).or_panic()
+    }
+    /// [`Tensor::new_empty`] with options.
+    #[track_caller]
+    pub fn new_empty_with(&self, size: impl IntoShape, options: options::NewEmpty) -> Tensor {
+        TryTensor::try_new_empty_with(self, size, options).or_panic()
+    }
+    /// The number in the given sizes, in the dtype of self by default. It makes no new plan.
+    #[track_caller]
+    pub fn new_full(&self, size: impl IntoShape, fill_value: impl IntoScalar) -> Tensor {
+        TryTensor::try_new_full(self, size, fill_value).or_panic()
+    }
+    /// [`Tensor::new_full`] with options.
+    #[track_caller]
+    pub fn new_full_with(
+        &self,
+        size: impl IntoShape,
+        fill_value: impl IntoScalar,
+        options: options::NewFull,
+    ) -> Tensor {
+        TryTensor::try_new_full_with(self, size, fill_value, options).or_panic()
+    }
+    /// Ones of the given sizes, in the dtype of self by default.
+    #[track_caller]
+    pub fn new_ones(&self, size: impl IntoShape) -> Tensor {
+        TryTensor::try_new_ones(self, size).or_panic()
+    }
+    /// [`Tensor::new_ones`] with options.
+    #[track_caller]
+    pub fn new_ones_with(&self, size: impl IntoShape, options: options::NewOnes) -> Tensor {
+        TryTensor::try_new_ones_with(self, size, options).or_panic()
+    }
+    /// Zeros of the given sizes, in the dtype of self by default.
+    #[track_caller]
+    pub fn new_zeros(&self, size: impl IntoShape) -> Tensor {
+        TryTensor::try_new_zeros(self, size).or_panic()
+    }
+    /// [`Tensor::new_zeros`] with options.
+    #[track_caller]
+    pub fn new_zeros_with(&self, size: impl IntoShape, options: options::NewZeros) -> Tensor {
+        TryTensor::try_new_zeros_with(self, size, options).or_panic()
     }
     /// The next number of the dtype after self toward other; other where they are equal.
     #[track_caller]
@@ -1297,6 +1619,21 @@ impl Tensor {
     #[track_caller]
     pub fn one_hot_with(&self, options: options::OneHot) -> Tensor {
         TryTensor::try_one_hot_with(self, options).or_panic()
+    }
+    /// Ones in the shape of self, in its dtype by default.
+    #[track_caller]
+    pub fn ones_like(&self) -> Tensor {
+        TryTensor::try_ones_like(self).or_panic()
+    }
+    /// [`Tensor::ones_like`] with options.
+    #[track_caller]
+    pub fn ones_like_with(&self, options: options::OnesLike) -> Tensor {
+        TryTensor::try_ones_like_with(self, options).or_panic()
+    }
+    /// out\[i, j\] = self\[i\] · vec2\[j\].
+    #[track_caller]
+    pub fn outer(&self, vec2: impl Operand) -> Tensor {
+        TryTensor::try_outer(self, vec2).or_panic()
     }
     /// The transpose of `windows`: windows along the last dim are added up along `dim`, which becomes `length` elements; in ascending order of the windows.
     #[track_caller]
@@ -1368,6 +1705,16 @@ impl Tensor {
     pub fn pseudo_inverse_with(&self, limit: impl Operand, options: options::PseudoInverse) -> Tensor {
         TryTensor::try_pseudo_inverse_with(self, limit, options).or_panic()
     }
+    /// self with the elements of source at the row-major numbers index, added where accumulate says so; else the last one of a place counts.
+    #[track_caller]
+    pub fn put(&self, index: impl Operand, source: impl Operand) -> Tensor {
+        TryTensor::try_put(self, index, source).or_panic()
+    }
+    /// [`Tensor::put`] with options.
+    #[track_caller]
+    pub fn put_with(&self, index: impl Operand, source: impl Operand, options: options::Put) -> Tensor {
+        TryTensor::try_put_with(self, index, source, options).or_panic()
+    }
     /// What lies at position q · (n - 1) of the sorted elements along dim, or of all; between two, by interpolation. Several q make a dim in front. NaN where there is one.
     #[track_caller]
     pub fn quantile(&self, q: impl Operand, dim: impl IntoAxes) -> Tensor {
@@ -1418,6 +1765,16 @@ impl Tensor {
     pub fn repeat(&self, repeats: impl IntoShape) -> Tensor {
         TryTensor::try_repeat(self, repeats).or_panic()
     }
+    /// Each slice along dim repeats times, one after the other; without dim each element of the flattened tensor.
+    #[track_caller]
+    pub fn repeat_interleave(&self, repeats: impl Int) -> Tensor {
+        TryTensor::try_repeat_interleave(self, repeats).or_panic()
+    }
+    /// [`Tensor::repeat_interleave`] with options.
+    #[track_caller]
+    pub fn repeat_interleave_with(&self, repeats: impl Int, options: options::RepeatInterleave) -> Tensor {
+        TryTensor::try_repeat_interleave_with(self, repeats, options).or_panic()
+    }
     /// Elements moved by shifts along dims, around the end; without dims in the flattened tensor.
     #[track_caller]
     pub fn roll(&self, shifts: impl IntoShape) -> Tensor {
@@ -1427,6 +1784,16 @@ impl Tensor {
     #[track_caller]
     pub fn roll_with(&self, shifts: impl IntoShape, options: options::Roll) -> Tensor {
         TryTensor::try_roll_with(self, shifts, options).or_panic()
+    }
+    /// Turned k quarters in the plane of two dims, from the first towards the second.
+    #[track_caller]
+    pub fn rot90(&self) -> Tensor {
+        TryTensor::try_rot90(self).or_panic()
+    }
+    /// [`Tensor::rot90`] with options.
+    #[track_caller]
+    pub fn rot90_with(&self, options: options::Rot90) -> Tensor {
+        TryTensor::try_rot90_with(self, options).or_panic()
     }
     /// The nearest multiple of 10^-decimals, halves to even: round(x · 10^d) / 10^d; integers are what they are. The gradient is 0.
     #[track_caller]
@@ -1467,6 +1834,11 @@ impl Tensor {
     #[track_caller]
     pub fn scatter_windows(&self, indices: impl Operand, size: impl IntoShape) -> Tensor {
         TryTensor::try_scatter_windows(self, indices, size).or_panic()
+    }
+    /// self with the slice at index along dim replaced by src.
+    #[track_caller]
+    pub fn select_scatter(&self, src: impl Operand, dim: impl Int, index: impl Int) -> Tensor {
+        TryTensor::try_select_scatter(self, src, dim, index).or_panic()
     }
     /// elu with alpha 1.6732632423543772 and scale 1.0507009873554805. Klambauer et al., arXiv:1706.02515.
     #[track_caller]
@@ -1512,6 +1884,16 @@ impl Tensor {
     #[track_caller]
     pub fn sinh(&self) -> Tensor {
         TryTensor::try_sinh(self).or_panic()
+    }
+    /// self with start:end:step along dim replaced by src.
+    #[track_caller]
+    pub fn slice_scatter(&self, src: impl Operand) -> Tensor {
+        TryTensor::try_slice_scatter(self, src).or_panic()
+    }
+    /// [`Tensor::slice_scatter`] with options.
+    #[track_caller]
+    pub fn slice_scatter_with(&self, src: impl Operand, options: options::SliceScatter) -> Tensor {
+        TryTensor::try_slice_scatter_with(self, src, options).or_panic()
     }
     /// As linalg_slogdet.
     #[track_caller]
@@ -1613,6 +1995,16 @@ impl Tensor {
     pub fn std_with(&self, dim: impl IntoAxes, options: options::Std) -> Tensor {
         TryTensor::try_std_with(self, dim, options).or_panic()
     }
+    /// Standard deviation and mean over the dims.
+    #[track_caller]
+    pub fn std_mean(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
+        TryTensor::try_std_mean(self, dim).or_panic()
+    }
+    /// [`Tensor::std_mean`] with options.
+    #[track_caller]
+    pub fn std_mean_with(&self, dim: impl IntoAxes, options: options::StdMean) -> (Tensor, Tensor) {
+        TryTensor::try_std_mean_with(self, dim, options).or_panic()
+    }
     /// `self - alpha * other`, two roundings; integers wrap.
     #[track_caller]
     pub fn sub(&self, other: impl Operand) -> Tensor {
@@ -1633,6 +2025,11 @@ impl Tensor {
     pub fn sum_with(&self, dim: impl IntoAxes, options: options::Sum) -> Tensor {
         TryTensor::try_sum_with(self, dim, options).or_panic()
     }
+    /// Sums over the dims that broadcasting from size would have repeated: the transpose of expand.
+    #[track_caller]
+    pub fn sum_to_size(&self, size: impl IntoShape) -> Tensor {
+        TryTensor::try_sum_to_size(self, size).or_panic()
+    }
     /// A = U diag(S) V'; with some=False square U and V, without compute_uv zeros in their place.
     #[track_caller]
     pub fn svd(&self) -> (Tensor, Tensor, Tensor) {
@@ -1642,6 +2039,21 @@ impl Tensor {
     #[track_caller]
     pub fn svd_with(&self, options: options::Svd) -> (Tensor, Tensor, Tensor) {
         TryTensor::try_svd_with(self, options).or_panic()
+    }
+    /// Elements of the flattened tensor, in the shape of index; a negative number counts from the end.
+    #[track_caller]
+    pub fn take(&self, index: impl Operand) -> Tensor {
+        TryTensor::try_take(self, index).or_panic()
+    }
+    /// As gather, with self and indices broadcast against each other outside dim; without dim in the flattened tensor.
+    #[track_caller]
+    pub fn take_along_dim(&self, indices: impl Operand) -> Tensor {
+        TryTensor::try_take_along_dim(self, indices).or_panic()
+    }
+    /// [`Tensor::take_along_dim`] with options.
+    #[track_caller]
+    pub fn take_along_dim_with(&self, indices: impl Operand, options: options::TakeAlongDim) -> Tensor {
+        TryTensor::try_take_along_dim_with(self, indices, options).or_panic()
     }
     /// sin x / cos x.
     #[track_caller]
@@ -1663,6 +2075,11 @@ impl Tensor {
     pub fn threshold(&self, threshold: impl IntoScalar, value: impl IntoScalar) -> Tensor {
         TryTensor::try_threshold(self, threshold, value).or_panic()
     }
+    /// As repeat, with ones for the dims that are not named.
+    #[track_caller]
+    pub fn tile(&self, dims: impl IntoShape) -> Tensor {
+        TryTensor::try_tile(self, dims).or_panic()
+    }
     /// The k largest (or smallest) along dim and their positions, in order; NaN is the largest.
     #[track_caller]
     pub fn topk(&self, k: impl Int) -> (Tensor, Tensor) {
@@ -1672,6 +2089,11 @@ impl Tensor {
     #[track_caller]
     pub fn topk_with(&self, k: impl Int, options: options::Topk) -> (Tensor, Tensor) {
         TryTensor::try_topk_with(self, k, options).or_panic()
+    }
+    /// Sum of the diagonal of a matrix; integers add up as i64.
+    #[track_caller]
+    pub fn trace(&self) -> Tensor {
+        TryTensor::try_trace(self).or_panic()
     }
     /// The x of A x = self for a triangular A or its transpose, and A.
     #[track_caller]
@@ -1718,6 +2140,21 @@ impl Tensor {
     pub fn var_with(&self, dim: impl IntoAxes, options: options::Var) -> Tensor {
         TryTensor::try_var_with(self, dim, options).or_panic()
     }
+    /// Variance and mean over the dims.
+    #[track_caller]
+    pub fn var_mean(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
+        TryTensor::try_var_mean(self, dim).or_panic()
+    }
+    /// [`Tensor::var_mean`] with options.
+    #[track_caller]
+    pub fn var_mean_with(&self, dim: impl IntoAxes, options: options::VarMean) -> (Tensor, Tensor) {
+        TryTensor::try_var_mean_with(self, dim, options).or_panic()
+    }
+    /// Product of two vectors, summed up; of complex ones the first is conjugated.
+    #[track_caller]
+    pub fn vdot(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_vdot(self, other).or_panic()
+    }
     /// The largest element of each window over the last dims, the first of equal ones, and its position there; adaptive windows, which part the dims, where no window is given.
     #[track_caller]
     pub fn windowed_max(
@@ -1744,6 +2181,21 @@ impl Tensor {
     #[track_caller]
     pub fn xlogy(&self, other: impl Operand) -> Tensor {
         TryTensor::try_xlogy(self, other).or_panic()
+    }
+    /// Zeros in the shape and dtype of self.
+    #[track_caller]
+    pub fn zero(&self) -> Tensor {
+        TryTensor::try_zero(self).or_panic()
+    }
+    /// Zeros in the shape of self, in its dtype by default.
+    #[track_caller]
+    pub fn zeros_like(&self) -> Tensor {
+        TryTensor::try_zeros_like(self).or_panic()
+    }
+    /// [`Tensor::zeros_like`] with options.
+    #[track_caller]
+    pub fn zeros_like_with(&self, options: options::ZerosLike) -> Tensor {
+        TryTensor::try_zeros_like_with(self, options).or_panic()
     }
 }
 
@@ -1804,6 +2256,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_add_with(&self, other: impl Operand, options: options::Add) -> Result<Tensor>;
+    /// [`Tensor::addbmm`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addbmm(&self, batch1: impl Operand, batch2: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::addbmm_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addbmm_with(&self, batch1: impl Operand, batch2: impl Operand, options: options::Addbmm) -> Result<Tensor>;
     /// [`Tensor::addcdiv`].
     ///
     /// # Errors
@@ -1834,6 +2296,36 @@ pub trait TryTensor {
         tensor2: impl Operand,
         options: options::Addcmul,
     ) -> Result<Tensor>;
+    /// [`Tensor::addmm`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addmm(&self, mat1: impl Operand, mat2: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::addmm_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addmm_with(&self, mat1: impl Operand, mat2: impl Operand, options: options::Addmm) -> Result<Tensor>;
+    /// [`Tensor::addmv`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addmv(&self, mat: impl Operand, vec: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::addmv_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addmv_with(&self, mat: impl Operand, vec: impl Operand, options: options::Addmv) -> Result<Tensor>;
+    /// [`Tensor::addr`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addr(&self, vec1: impl Operand, vec2: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::addr_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_addr_with(&self, vec1: impl Operand, vec2: impl Operand, options: options::Addr) -> Result<Tensor>;
     /// [`Tensor::all`].
     ///
     /// # Errors
@@ -1849,6 +2341,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_amin(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::aminmax`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_aminmax(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::angle`].
     ///
     /// # Errors
@@ -1879,6 +2376,23 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_argsort_with(&self, options: options::Argsort) -> Result<Tensor>;
+    /// [`Tensor::as_strided_scatter`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_as_strided_scatter(&self, src: impl Operand, size: impl IntoShape, stride: impl IntoShape)
+    -> Result<Tensor>;
+    /// [`Tensor::as_strided_scatter_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_as_strided_scatter_with(
+        &self,
+        src: impl Operand,
+        size: impl IntoShape,
+        stride: impl IntoShape,
+        options: options::AsStridedScatter,
+    ) -> Result<Tensor>;
     /// [`Tensor::asin`].
     ///
     /// # Errors
@@ -1904,6 +2418,21 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_atanh(&self) -> Result<Tensor>;
+    /// [`Tensor::atleast_1d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_atleast_1d(&self) -> Result<Tensor>;
+    /// [`Tensor::atleast_2d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_atleast_2d(&self) -> Result<Tensor>;
+    /// [`Tensor::atleast_3d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_atleast_3d(&self) -> Result<Tensor>;
     /// [`Tensor::avg_pool1d`].
     ///
     /// # Errors
@@ -1934,6 +2463,17 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_avg_pool3d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool3d) -> Result<Tensor>;
+    /// [`Tensor::baddbmm`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_baddbmm(&self, batch1: impl Operand, batch2: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::baddbmm_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_baddbmm_with(&self, batch1: impl Operand, batch2: impl Operand, options: options::Baddbmm)
+    -> Result<Tensor>;
     /// [`Tensor::binary_cross_entropy`].
     ///
     /// # Errors
@@ -1992,6 +2532,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_bitwise_xor(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::bmm`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_bmm(&self, mat2: impl Operand) -> Result<Tensor>;
     /// [`Tensor::bucketize`].
     ///
     /// # Errors
@@ -2081,6 +2626,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_copysign(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::corrcoef`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_corrcoef(&self) -> Result<Tensor>;
     /// [`Tensor::cos`].
     ///
     /// # Errors
@@ -2101,6 +2651,26 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_count_nonzero_with(&self, options: options::CountNonzero) -> Result<Tensor>;
+    /// [`Tensor::cov`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cov(&self) -> Result<Tensor>;
+    /// [`Tensor::cov_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cov_with(&self, options: options::Cov) -> Result<Tensor>;
+    /// [`Tensor::cross`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cross(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::cross_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_cross_with(&self, other: impl Operand, options: options::Cross) -> Result<Tensor>;
     /// [`Tensor::cross_entropy_loss`].
     ///
     /// # Errors
@@ -2151,6 +2721,46 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_det(&self) -> Result<Tensor>;
+    /// [`Tensor::diag`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_diag(&self) -> Result<Tensor>;
+    /// [`Tensor::diag_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_diag_with(&self, options: options::Diag) -> Result<Tensor>;
+    /// [`Tensor::diag_embed`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_diag_embed(&self) -> Result<Tensor>;
+    /// [`Tensor::diag_embed_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_diag_embed_with(&self, options: options::DiagEmbed) -> Result<Tensor>;
+    /// [`Tensor::diagflat`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_diagflat(&self) -> Result<Tensor>;
+    /// [`Tensor::diagflat_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_diagflat_with(&self, options: options::Diagflat) -> Result<Tensor>;
+    /// [`Tensor::diagonal_scatter`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_diagonal_scatter(&self, src: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::diagonal_scatter_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_diagonal_scatter_with(&self, src: impl Operand, options: options::DiagonalScatter) -> Result<Tensor>;
     /// [`Tensor::diff`].
     ///
     /// # Errors
@@ -2186,6 +2796,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_div_with(&self, other: impl Operand, options: options::Div) -> Result<Tensor>;
+    /// [`Tensor::dot`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_dot(&self, tensor: impl Operand) -> Result<Tensor>;
     /// [`Tensor::elu`].
     ///
     /// # Errors
@@ -2196,6 +2811,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_elu_with(&self, options: options::Elu) -> Result<Tensor>;
+    /// [`Tensor::empty_like`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_empty_like(&self) -> Result<Tensor>;
+    /// [`Tensor::empty_like_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_empty_like_with(&self, options: options::EmptyLike) -> Result<Tensor>;
     /// [`Tensor::eq`].
     ///
     /// # Errors
@@ -2226,11 +2851,26 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_expm1(&self) -> Result<Tensor>;
+    /// [`Tensor::fill`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fill(&self, value: impl IntoScalar) -> Result<Tensor>;
     /// [`Tensor::flip`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_flip(&self, dims: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::fliplr`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fliplr(&self) -> Result<Tensor>;
+    /// [`Tensor::flipud`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_flipud(&self) -> Result<Tensor>;
     /// [`Tensor::float_power`].
     ///
     /// # Errors
@@ -2271,6 +2911,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_frexp(&self) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::full_like`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_full_like(&self, fill_value: impl IntoScalar) -> Result<Tensor>;
+    /// [`Tensor::full_like_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_full_like_with(&self, fill_value: impl IntoScalar, options: options::FullLike) -> Result<Tensor>;
     /// [`Tensor::gather`].
     ///
     /// # Errors
@@ -2400,11 +3050,37 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_index_add(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::index_add_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_index_add_with(
+        &self,
+        dim: impl Int,
+        index: impl Operand,
+        source: impl Operand,
+        options: options::IndexAdd,
+    ) -> Result<Tensor>;
+    /// [`Tensor::index_copy`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_index_copy(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::index_fill`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_index_fill(&self, dim: impl Int, index: impl Operand, value: impl IntoScalar) -> Result<Tensor>;
     /// [`Tensor::index_select`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_index_select(&self, dim: impl Int, index: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::inner`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_inner(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::inverse`].
     ///
     /// # Errors
@@ -2460,6 +3136,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_kl_div_with(&self, target: impl Operand, options: options::KlDiv) -> Result<Tensor>;
+    /// [`Tensor::kron`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_kron(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::kthvalue`].
     ///
     /// # Errors
@@ -2510,6 +3191,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_lgamma(&self) -> Result<Tensor>;
+    /// [`Tensor::lift`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_lift(&self) -> Result<Tensor>;
     /// [`Tensor::log`].
     ///
     /// # Errors
@@ -2730,6 +3416,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_masked_prod_with(&self, dim: impl IntoAxes, options: options::MaskedProd) -> Result<Tensor>;
+    /// [`Tensor::masked_scatter`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_scatter(&self, mask: impl Operand, source: impl Operand) -> Result<Tensor>;
     /// [`Tensor::masked_softmax`].
     ///
     /// # Errors
@@ -2785,6 +3476,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_matmul(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::max`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_max(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::max_pool1d`].
     ///
     /// # Errors
@@ -2893,6 +3589,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_median(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::min`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_min(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::minimum`].
     ///
     /// # Errors
@@ -2903,6 +3604,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_mish(&self) -> Result<Tensor>;
+    /// [`Tensor::mm`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_mm(&self, mat2: impl Operand) -> Result<Tensor>;
     /// [`Tensor::mode`].
     ///
     /// # Errors
@@ -2966,6 +3672,11 @@ pub trait TryTensor {
         target: impl Operand,
         options: options::MultilabelSoftMarginLoss,
     ) -> Result<Tensor>;
+    /// [`Tensor::mv`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_mv(&self, vec: impl Operand) -> Result<Tensor>;
     /// [`Tensor::nan_to_num`].
     ///
     /// # Errors
@@ -2976,6 +3687,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_nan_to_num_with(&self, options: options::NanToNum) -> Result<Tensor>;
+    /// [`Tensor::nanmean`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nanmean(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::nanmean_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nanmean_with(&self, dim: impl IntoAxes, options: options::Nanmean) -> Result<Tensor>;
     /// [`Tensor::nanmedian`].
     ///
     /// # Errors
@@ -2996,6 +3717,16 @@ pub trait TryTensor {
         dim: impl IntoAxes,
         options: options::Nanquantile,
     ) -> Result<Tensor>;
+    /// [`Tensor::nansum`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nansum(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::nansum_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_nansum_with(&self, dim: impl IntoAxes, options: options::Nansum) -> Result<Tensor>;
     /// [`Tensor::ne`].
     ///
     /// # Errors
@@ -3006,6 +3737,51 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_neg(&self) -> Result<Tensor>;
+    /// [`Tensor::new_empty`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_new_empty(&self, size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::new_empty_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_new_empty_with(&self, size: impl IntoShape, options: options::NewEmpty) -> Result<Tensor>;
+    /// [`Tensor::new_full`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_new_full(&self, size: impl IntoShape, fill_value: impl IntoScalar) -> Result<Tensor>;
+    /// [`Tensor::new_full_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_new_full_with(
+        &self,
+        size: impl IntoShape,
+        fill_value: impl IntoScalar,
+        options: options::NewFull,
+    ) -> Result<Tensor>;
+    /// [`Tensor::new_ones`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_new_ones(&self, size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::new_ones_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_new_ones_with(&self, size: impl IntoShape, options: options::NewOnes) -> Result<Tensor>;
+    /// [`Tensor::new_zeros`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_new_zeros(&self, size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::new_zeros_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_new_zeros_with(&self, size: impl IntoShape, options: options::NewZeros) -> Result<Tensor>;
     /// [`Tensor::nextafter`].
     ///
     /// # Errors
@@ -3056,6 +3832,21 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_one_hot_with(&self, options: options::OneHot) -> Result<Tensor>;
+    /// [`Tensor::ones_like`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_ones_like(&self) -> Result<Tensor>;
+    /// [`Tensor::ones_like_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_ones_like_with(&self, options: options::OnesLike) -> Result<Tensor>;
+    /// [`Tensor::outer`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_outer(&self, vec2: impl Operand) -> Result<Tensor>;
     /// [`Tensor::overlap_add`].
     ///
     /// # Errors
@@ -3126,6 +3917,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_pseudo_inverse_with(&self, limit: impl Operand, options: options::PseudoInverse) -> Result<Tensor>;
+    /// [`Tensor::put`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_put(&self, index: impl Operand, source: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::put_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_put_with(&self, index: impl Operand, source: impl Operand, options: options::Put) -> Result<Tensor>;
     /// [`Tensor::quantile`].
     ///
     /// # Errors
@@ -3176,6 +3977,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_repeat(&self, repeats: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::repeat_interleave`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_repeat_interleave(&self, repeats: impl Int) -> Result<Tensor>;
+    /// [`Tensor::repeat_interleave_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_repeat_interleave_with(&self, repeats: impl Int, options: options::RepeatInterleave) -> Result<Tensor>;
     /// [`Tensor::roll`].
     ///
     /// # Errors
@@ -3186,6 +3997,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_roll_with(&self, shifts: impl IntoShape, options: options::Roll) -> Result<Tensor>;
+    /// [`Tensor::rot90`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_rot90(&self) -> Result<Tensor>;
+    /// [`Tensor::rot90_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_rot90_with(&self, options: options::Rot90) -> Result<Tensor>;
     /// [`Tensor::round`].
     ///
     /// # Errors
@@ -3226,6 +4047,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_scatter_windows(&self, indices: impl Operand, size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::select_scatter`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_select_scatter(&self, src: impl Operand, dim: impl Int, index: impl Int) -> Result<Tensor>;
     /// [`Tensor::selu`].
     ///
     /// # Errors
@@ -3271,6 +4097,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_sinh(&self) -> Result<Tensor>;
+    /// [`Tensor::slice_scatter`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_slice_scatter(&self, src: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::slice_scatter_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_slice_scatter_with(&self, src: impl Operand, options: options::SliceScatter) -> Result<Tensor>;
     /// [`Tensor::slogdet`].
     ///
     /// # Errors
@@ -3371,6 +4207,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_std_with(&self, dim: impl IntoAxes, options: options::Std) -> Result<Tensor>;
+    /// [`Tensor::std_mean`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_std_mean(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::std_mean_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_std_mean_with(&self, dim: impl IntoAxes, options: options::StdMean) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::sub`].
     ///
     /// # Errors
@@ -3391,6 +4237,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_sum_with(&self, dim: impl IntoAxes, options: options::Sum) -> Result<Tensor>;
+    /// [`Tensor::sum_to_size`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_sum_to_size(&self, size: impl IntoShape) -> Result<Tensor>;
     /// [`Tensor::svd`].
     ///
     /// # Errors
@@ -3401,6 +4252,21 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_svd_with(&self, options: options::Svd) -> Result<(Tensor, Tensor, Tensor)>;
+    /// [`Tensor::take`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_take(&self, index: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::take_along_dim`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_take_along_dim(&self, indices: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::take_along_dim_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_take_along_dim_with(&self, indices: impl Operand, options: options::TakeAlongDim) -> Result<Tensor>;
     /// [`Tensor::tan`].
     ///
     /// # Errors
@@ -3421,6 +4287,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_threshold(&self, threshold: impl IntoScalar, value: impl IntoScalar) -> Result<Tensor>;
+    /// [`Tensor::tile`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_tile(&self, dims: impl IntoShape) -> Result<Tensor>;
     /// [`Tensor::topk`].
     ///
     /// # Errors
@@ -3431,6 +4302,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_topk_with(&self, k: impl Int, options: options::Topk) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::trace`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_trace(&self) -> Result<Tensor>;
     /// [`Tensor::triangular_solve`].
     ///
     /// # Errors
@@ -3477,6 +4353,21 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_var_with(&self, dim: impl IntoAxes, options: options::Var) -> Result<Tensor>;
+    /// [`Tensor::var_mean`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_var_mean(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::var_mean_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_var_mean_with(&self, dim: impl IntoAxes, options: options::VarMean) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::vdot`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_vdot(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::windowed_max`].
     ///
     /// # Errors
@@ -3504,6 +4395,21 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_xlogy(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::zero`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_zero(&self) -> Result<Tensor>;
+    /// [`Tensor::zeros_like`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_zeros_like(&self) -> Result<Tensor>;
+    /// [`Tensor::zeros_like_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_zeros_like_with(&self, options: options::ZerosLike) -> Result<Tensor>;
     /// [`Tensor::reshape`].
     ///
     /// # Errors
@@ -3592,6 +4498,17 @@ impl TryTensor for Tensor {
         call_one(op!("add"), &[Argument::from(self), other.argument(), options.alpha.into()])
     }
     #[track_caller]
+    fn try_addbmm(&self, batch1: impl Operand, batch2: impl Operand) -> Result<Tensor> {
+        self.try_addbmm_with(batch1, batch2, options::Addbmm::default())
+    }
+    #[track_caller]
+    fn try_addbmm_with(&self, batch1: impl Operand, batch2: impl Operand, options: options::Addbmm) -> Result<Tensor> {
+        call_one(
+            op!("addbmm"),
+            &[Argument::from(self), batch1.argument(), batch2.argument(), options.beta.into(), options.alpha.into()],
+        )
+    }
+    #[track_caller]
     fn try_addcdiv(&self, tensor1: impl Operand, tensor2: impl Operand) -> Result<Tensor> {
         self.try_addcdiv_with(tensor1, tensor2, options::Addcdiv::default())
     }
@@ -3618,6 +4535,39 @@ impl TryTensor for Tensor {
         call_one(op!("addcmul"), &[Argument::from(self), tensor1.argument(), tensor2.argument(), options.value.into()])
     }
     #[track_caller]
+    fn try_addmm(&self, mat1: impl Operand, mat2: impl Operand) -> Result<Tensor> {
+        self.try_addmm_with(mat1, mat2, options::Addmm::default())
+    }
+    #[track_caller]
+    fn try_addmm_with(&self, mat1: impl Operand, mat2: impl Operand, options: options::Addmm) -> Result<Tensor> {
+        call_one(
+            op!("addmm"),
+            &[Argument::from(self), mat1.argument(), mat2.argument(), options.beta.into(), options.alpha.into()],
+        )
+    }
+    #[track_caller]
+    fn try_addmv(&self, mat: impl Operand, vec: impl Operand) -> Result<Tensor> {
+        self.try_addmv_with(mat, vec, options::Addmv::default())
+    }
+    #[track_caller]
+    fn try_addmv_with(&self, mat: impl Operand, vec: impl Operand, options: options::Addmv) -> Result<Tensor> {
+        call_one(
+            op!("addmv"),
+            &[Argument::from(self), mat.argument(), vec.argument(), options.beta.into(), options.alpha.into()],
+        )
+    }
+    #[track_caller]
+    fn try_addr(&self, vec1: impl Operand, vec2: impl Operand) -> Result<Tensor> {
+        self.try_addr_with(vec1, vec2, options::Addr::default())
+    }
+    #[track_caller]
+    fn try_addr_with(&self, vec1: impl Operand, vec2: impl Operand, options: options::Addr) -> Result<Tensor> {
+        call_one(
+            op!("addr"),
+            &[Argument::from(self), vec1.argument(), vec2.argument(), options.beta.into(), options.alpha.into()],
+        )
+    }
+    #[track_caller]
     fn try_all(&self, dim: impl IntoAxes) -> Result<Tensor> {
         let axes = dim.axes();
         call_one(op!("all"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()])
@@ -3631,6 +4581,11 @@ impl TryTensor for Tensor {
     fn try_amin(&self, dim: impl IntoAxes) -> Result<Tensor> {
         let axes = dim.axes();
         call_one(op!("amin"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()])
+    }
+    #[track_caller]
+    fn try_aminmax(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
+        let axes = dim.axes();
+        call_many(op!("aminmax"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()]).map(Into::into)
     }
     #[track_caller]
     fn try_angle(&self) -> Result<Tensor> {
@@ -3660,6 +4615,34 @@ impl TryTensor for Tensor {
         call_one(op!("argsort"), &[Argument::from(self), options.dim.into(), options.descending.into()])
     }
     #[track_caller]
+    fn try_as_strided_scatter(
+        &self,
+        src: impl Operand,
+        size: impl IntoShape,
+        stride: impl IntoShape,
+    ) -> Result<Tensor> {
+        self.try_as_strided_scatter_with(src, size, stride, options::AsStridedScatter::default())
+    }
+    #[track_caller]
+    fn try_as_strided_scatter_with(
+        &self,
+        src: impl Operand,
+        size: impl IntoShape,
+        stride: impl IntoShape,
+        options: options::AsStridedScatter,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("as_strided_scatter"),
+            &[
+                Argument::from(self),
+                src.argument(),
+                size.sizes().into(),
+                stride.sizes().into(),
+                options.storage_offset.into(),
+            ],
+        )
+    }
+    #[track_caller]
     fn try_asin(&self) -> Result<Tensor> {
         call_one(op!("asin"), &[Argument::from(self)])
     }
@@ -3678,6 +4661,18 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_atanh(&self) -> Result<Tensor> {
         call_one(op!("atanh"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_atleast_1d(&self) -> Result<Tensor> {
+        call_one(op!("atleast_1d"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_atleast_2d(&self) -> Result<Tensor> {
+        call_one(op!("atleast_2d"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_atleast_3d(&self) -> Result<Tensor> {
+        call_one(op!("atleast_3d"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_avg_pool1d(&self, kernel_size: impl IntoShape) -> Result<Tensor> {
@@ -3733,6 +4728,22 @@ impl TryTensor for Tensor {
                 options.count_include_pad.into(),
                 options.divisor_override.into(),
             ],
+        )
+    }
+    #[track_caller]
+    fn try_baddbmm(&self, batch1: impl Operand, batch2: impl Operand) -> Result<Tensor> {
+        self.try_baddbmm_with(batch1, batch2, options::Baddbmm::default())
+    }
+    #[track_caller]
+    fn try_baddbmm_with(
+        &self,
+        batch1: impl Operand,
+        batch2: impl Operand,
+        options: options::Baddbmm,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("baddbmm"),
+            &[Argument::from(self), batch1.argument(), batch2.argument(), options.beta.into(), options.alpha.into()],
         )
     }
     #[track_caller]
@@ -3794,6 +4805,10 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_bitwise_xor(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("bitwise_xor"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_bmm(&self, mat2: impl Operand) -> Result<Tensor> {
+        call_one(op!("bmm"), &[Argument::from(self), mat2.argument()])
     }
     #[track_caller]
     fn try_bucketize(&self, boundaries: impl Operand) -> Result<Tensor> {
@@ -3884,6 +4899,10 @@ impl TryTensor for Tensor {
         call_one(op!("copysign"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
+    fn try_corrcoef(&self) -> Result<Tensor> {
+        call_one(op!("corrcoef"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_cos(&self) -> Result<Tensor> {
         call_one(op!("cos"), &[Argument::from(self)])
     }
@@ -3898,6 +4917,30 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_count_nonzero_with(&self, options: options::CountNonzero) -> Result<Tensor> {
         call_one(op!("count_nonzero"), &[Argument::from(self), options.dim.into()])
+    }
+    #[track_caller]
+    fn try_cov(&self) -> Result<Tensor> {
+        self.try_cov_with(options::Cov::default())
+    }
+    #[track_caller]
+    fn try_cov_with(&self, options: options::Cov) -> Result<Tensor> {
+        call_one(
+            op!("cov"),
+            &[
+                Argument::from(self),
+                options.correction.into(),
+                options.fweights.as_ref().into(),
+                options.aweights.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_cross(&self, other: impl Operand) -> Result<Tensor> {
+        self.try_cross_with(other, options::Cross::default())
+    }
+    #[track_caller]
+    fn try_cross_with(&self, other: impl Operand, options: options::Cross) -> Result<Tensor> {
+        call_one(op!("cross"), &[Argument::from(self), other.argument(), options.dim.into()])
     }
     #[track_caller]
     fn try_cross_entropy_loss(&self, target: impl Operand) -> Result<Tensor> {
@@ -3950,6 +4993,44 @@ impl TryTensor for Tensor {
         call_one(op!("det"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_diag(&self) -> Result<Tensor> {
+        self.try_diag_with(options::Diag::default())
+    }
+    #[track_caller]
+    fn try_diag_with(&self, options: options::Diag) -> Result<Tensor> {
+        call_one(op!("diag"), &[Argument::from(self), options.diagonal.into()])
+    }
+    #[track_caller]
+    fn try_diag_embed(&self) -> Result<Tensor> {
+        self.try_diag_embed_with(options::DiagEmbed::default())
+    }
+    #[track_caller]
+    fn try_diag_embed_with(&self, options: options::DiagEmbed) -> Result<Tensor> {
+        call_one(
+            op!("diag_embed"),
+            &[Argument::from(self), options.offset.into(), options.dim1.into(), options.dim2.into()],
+        )
+    }
+    #[track_caller]
+    fn try_diagflat(&self) -> Result<Tensor> {
+        self.try_diagflat_with(options::Diagflat::default())
+    }
+    #[track_caller]
+    fn try_diagflat_with(&self, options: options::Diagflat) -> Result<Tensor> {
+        call_one(op!("diagflat"), &[Argument::from(self), options.offset.into()])
+    }
+    #[track_caller]
+    fn try_diagonal_scatter(&self, src: impl Operand) -> Result<Tensor> {
+        self.try_diagonal_scatter_with(src, options::DiagonalScatter::default())
+    }
+    #[track_caller]
+    fn try_diagonal_scatter_with(&self, src: impl Operand, options: options::DiagonalScatter) -> Result<Tensor> {
+        call_one(
+            op!("diagonal_scatter"),
+            &[Argument::from(self), src.argument(), options.offset.into(), options.dim1.into(), options.dim2.into()],
+        )
+    }
+    #[track_caller]
     fn try_diff(&self) -> Result<Tensor> {
         self.try_diff_with(options::Diff::default())
     }
@@ -3987,6 +5068,10 @@ impl TryTensor for Tensor {
         call_one(op!("div"), &[Argument::from(self), other.argument(), options.rounding_mode.into()])
     }
     #[track_caller]
+    fn try_dot(&self, tensor: impl Operand) -> Result<Tensor> {
+        call_one(op!("dot"), &[Argument::from(self), tensor.argument()])
+    }
+    #[track_caller]
     fn try_elu(&self) -> Result<Tensor> {
         self.try_elu_with(options::Elu::default())
     }
@@ -3996,6 +5081,14 @@ impl TryTensor for Tensor {
             op!("elu"),
             &[Argument::from(self), options.alpha.into(), options.scale.into(), options.input_scale.into()],
         )
+    }
+    #[track_caller]
+    fn try_empty_like(&self) -> Result<Tensor> {
+        self.try_empty_like_with(options::EmptyLike::default())
+    }
+    #[track_caller]
+    fn try_empty_like_with(&self, options: options::EmptyLike) -> Result<Tensor> {
+        call_one(op!("empty_like"), &[Argument::from(self), options.dtype.into()])
     }
     #[track_caller]
     fn try_eq(&self, other: impl Operand) -> Result<Tensor> {
@@ -4022,8 +5115,20 @@ impl TryTensor for Tensor {
         call_one(op!("expm1"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_fill(&self, value: impl IntoScalar) -> Result<Tensor> {
+        call_one(op!("fill"), &[Argument::from(self), value.scalar().into()])
+    }
+    #[track_caller]
     fn try_flip(&self, dims: impl IntoShape) -> Result<Tensor> {
         call_one(op!("flip"), &[Argument::from(self), dims.sizes().into()])
+    }
+    #[track_caller]
+    fn try_fliplr(&self) -> Result<Tensor> {
+        call_one(op!("fliplr"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_flipud(&self) -> Result<Tensor> {
+        call_one(op!("flipud"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_float_power(&self, exponent: impl Operand) -> Result<Tensor> {
@@ -4056,6 +5161,14 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_frexp(&self) -> Result<(Tensor, Tensor)> {
         call_many(op!("frexp"), &[Argument::from(self)]).map(Into::into)
+    }
+    #[track_caller]
+    fn try_full_like(&self, fill_value: impl IntoScalar) -> Result<Tensor> {
+        self.try_full_like_with(fill_value, options::FullLike::default())
+    }
+    #[track_caller]
+    fn try_full_like_with(&self, fill_value: impl IntoScalar, options: options::FullLike) -> Result<Tensor> {
+        call_one(op!("full_like"), &[Argument::from(self), fill_value.scalar().into(), options.dtype.into()])
     }
     #[track_caller]
     fn try_gather(&self, dim: impl Int, index: impl Operand) -> Result<Tensor> {
@@ -4165,11 +5278,36 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_index_add(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Result<Tensor> {
-        call_one(op!("index_add"), &[Argument::from(self), dim.int().into(), index.argument(), source.argument()])
+        self.try_index_add_with(dim, index, source, options::IndexAdd::default())
+    }
+    #[track_caller]
+    fn try_index_add_with(
+        &self,
+        dim: impl Int,
+        index: impl Operand,
+        source: impl Operand,
+        options: options::IndexAdd,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("index_add"),
+            &[Argument::from(self), dim.int().into(), index.argument(), source.argument(), options.alpha.into()],
+        )
+    }
+    #[track_caller]
+    fn try_index_copy(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Result<Tensor> {
+        call_one(op!("index_copy"), &[Argument::from(self), dim.int().into(), index.argument(), source.argument()])
+    }
+    #[track_caller]
+    fn try_index_fill(&self, dim: impl Int, index: impl Operand, value: impl IntoScalar) -> Result<Tensor> {
+        call_one(op!("index_fill"), &[Argument::from(self), dim.int().into(), index.argument(), value.scalar().into()])
     }
     #[track_caller]
     fn try_index_select(&self, dim: impl Int, index: impl Operand) -> Result<Tensor> {
         call_one(op!("index_select"), &[Argument::from(self), dim.int().into(), index.argument()])
+    }
+    #[track_caller]
+    fn try_inner(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("inner"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
     fn try_inverse(&self) -> Result<Tensor> {
@@ -4228,6 +5366,10 @@ impl TryTensor for Tensor {
         )
     }
     #[track_caller]
+    fn try_kron(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("kron"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
     fn try_kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
         let axes = dim.axes();
         call_many(op!("kthvalue"), &[Argument::from(self), k.int().into(), axes.list(), axes.keep.scalar().into()])
@@ -4268,6 +5410,10 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_lgamma(&self) -> Result<Tensor> {
         call_one(op!("lgamma"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_lift(&self) -> Result<Tensor> {
+        call_one(op!("lift"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_log(&self) -> Result<Tensor> {
@@ -4551,6 +5697,10 @@ impl TryTensor for Tensor {
         )
     }
     #[track_caller]
+    fn try_masked_scatter(&self, mask: impl Operand, source: impl Operand) -> Result<Tensor> {
+        call_one(op!("masked_scatter"), &[Argument::from(self), mask.argument(), source.argument()])
+    }
+    #[track_caller]
     fn try_masked_softmax(&self, dim: impl Int) -> Result<Tensor> {
         self.try_masked_softmax_with(dim, options::MaskedSoftmax::default())
     }
@@ -4633,6 +5783,11 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_matmul(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("matmul"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_max(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
+        let axes = dim.axes();
+        call_many(op!("max"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()]).map(Into::into)
     }
     #[track_caller]
     fn try_max_pool1d(&self, kernel_size: impl IntoShape) -> Result<Tensor> {
@@ -4799,12 +5954,21 @@ impl TryTensor for Tensor {
         call_many(op!("median"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()]).map(Into::into)
     }
     #[track_caller]
+    fn try_min(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
+        let axes = dim.axes();
+        call_many(op!("min"), &[Argument::from(self), axes.list(), axes.keep.scalar().into()]).map(Into::into)
+    }
+    #[track_caller]
     fn try_minimum(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("minimum"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
     fn try_mish(&self) -> Result<Tensor> {
         call_one(op!("mish"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_mm(&self, mat2: impl Operand) -> Result<Tensor> {
+        call_one(op!("mm"), &[Argument::from(self), mat2.argument()])
     }
     #[track_caller]
     fn try_mode(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
@@ -4873,6 +6037,10 @@ impl TryTensor for Tensor {
         )
     }
     #[track_caller]
+    fn try_mv(&self, vec: impl Operand) -> Result<Tensor> {
+        call_one(op!("mv"), &[Argument::from(self), vec.argument()])
+    }
+    #[track_caller]
     fn try_nan_to_num(&self) -> Result<Tensor> {
         self.try_nan_to_num_with(options::NanToNum::default())
     }
@@ -4882,6 +6050,15 @@ impl TryTensor for Tensor {
             op!("nan_to_num"),
             &[Argument::from(self), options.nan.into(), options.posinf.into(), options.neginf.into()],
         )
+    }
+    #[track_caller]
+    fn try_nanmean(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_nanmean_with(dim, options::Nanmean::default())
+    }
+    #[track_caller]
+    fn try_nanmean_with(&self, dim: impl IntoAxes, options: options::Nanmean) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(op!("nanmean"), &[Argument::from(self), axes.list(), axes.keep.scalar().into(), options.dtype.into()])
     }
     #[track_caller]
     fn try_nanmedian(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
@@ -4906,12 +6083,61 @@ impl TryTensor for Tensor {
         )
     }
     #[track_caller]
+    fn try_nansum(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_nansum_with(dim, options::Nansum::default())
+    }
+    #[track_caller]
+    fn try_nansum_with(&self, dim: impl IntoAxes, options: options::Nansum) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(op!("nansum"), &[Argument::from(self), axes.list(), axes.keep.scalar().into(), options.dtype.into()])
+    }
+    #[track_caller]
     fn try_ne(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("ne"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
     fn try_neg(&self) -> Result<Tensor> {
         call_one(op!("neg"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_new_empty(&self, size: impl IntoShape) -> Result<Tensor> {
+        self.try_new_empty_with(size, options::NewEmpty::default())
+    }
+    #[track_caller]
+    fn try_new_empty_with(&self, size: impl IntoShape, options: options::NewEmpty) -> Result<Tensor> {
+        call_one(op!("new_empty"), &[Argument::from(self), size.sizes().into(), options.dtype.into()])
+    }
+    #[track_caller]
+    fn try_new_full(&self, size: impl IntoShape, fill_value: impl IntoScalar) -> Result<Tensor> {
+        self.try_new_full_with(size, fill_value, options::NewFull::default())
+    }
+    #[track_caller]
+    fn try_new_full_with(
+        &self,
+        size: impl IntoShape,
+        fill_value: impl IntoScalar,
+        options: options::NewFull,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("new_full"),
+            &[Argument::from(self), size.sizes().into(), fill_value.scalar().into(), options.dtype.into()],
+        )
+    }
+    #[track_caller]
+    fn try_new_ones(&self, size: impl IntoShape) -> Result<Tensor> {
+        self.try_new_ones_with(size, options::NewOnes::default())
+    }
+    #[track_caller]
+    fn try_new_ones_with(&self, size: impl IntoShape, options: options::NewOnes) -> Result<Tensor> {
+        call_one(op!("new_ones"), &[Argument::from(self), size.sizes().into(), options.dtype.into()])
+    }
+    #[track_caller]
+    fn try_new_zeros(&self, size: impl IntoShape) -> Result<Tensor> {
+        self.try_new_zeros_with(size, options::NewZeros::default())
+    }
+    #[track_caller]
+    fn try_new_zeros_with(&self, size: impl IntoShape, options: options::NewZeros) -> Result<Tensor> {
+        call_one(op!("new_zeros"), &[Argument::from(self), size.sizes().into(), options.dtype.into()])
     }
     #[track_caller]
     fn try_nextafter(&self, other: impl Operand) -> Result<Tensor> {
@@ -4961,6 +6187,18 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_one_hot_with(&self, options: options::OneHot) -> Result<Tensor> {
         call_one(op!("one_hot"), &[Argument::from(self), options.num_classes.into()])
+    }
+    #[track_caller]
+    fn try_ones_like(&self) -> Result<Tensor> {
+        self.try_ones_like_with(options::OnesLike::default())
+    }
+    #[track_caller]
+    fn try_ones_like_with(&self, options: options::OnesLike) -> Result<Tensor> {
+        call_one(op!("ones_like"), &[Argument::from(self), options.dtype.into()])
+    }
+    #[track_caller]
+    fn try_outer(&self, vec2: impl Operand) -> Result<Tensor> {
+        call_one(op!("outer"), &[Argument::from(self), vec2.argument()])
     }
     #[track_caller]
     fn try_overlap_add(&self, dim: impl Int, length: impl Int) -> Result<Tensor> {
@@ -5029,6 +6267,14 @@ impl TryTensor for Tensor {
         call_one(op!("pseudo_inverse"), &[Argument::from(self), limit.argument(), options.hermitian.into()])
     }
     #[track_caller]
+    fn try_put(&self, index: impl Operand, source: impl Operand) -> Result<Tensor> {
+        self.try_put_with(index, source, options::Put::default())
+    }
+    #[track_caller]
+    fn try_put_with(&self, index: impl Operand, source: impl Operand, options: options::Put) -> Result<Tensor> {
+        call_one(op!("put"), &[Argument::from(self), index.argument(), source.argument(), options.accumulate.into()])
+    }
+    #[track_caller]
     fn try_quantile(&self, q: impl Operand, dim: impl IntoAxes) -> Result<Tensor> {
         self.try_quantile_with(q, dim, options::Quantile::default())
     }
@@ -5073,12 +6319,31 @@ impl TryTensor for Tensor {
         call_one(op!("repeat"), &[Argument::from(self), repeats.sizes().into()])
     }
     #[track_caller]
+    fn try_repeat_interleave(&self, repeats: impl Int) -> Result<Tensor> {
+        self.try_repeat_interleave_with(repeats, options::RepeatInterleave::default())
+    }
+    #[track_caller]
+    fn try_repeat_interleave_with(&self, repeats: impl Int, options: options::RepeatInterleave) -> Result<Tensor> {
+        call_one(
+            op!("repeat_interleave"),
+            &[Argument::from(self), repeats.int().into(), options.dim.into(), options.output_size.into()],
+        )
+    }
+    #[track_caller]
     fn try_roll(&self, shifts: impl IntoShape) -> Result<Tensor> {
         self.try_roll_with(shifts, options::Roll::default())
     }
     #[track_caller]
     fn try_roll_with(&self, shifts: impl IntoShape, options: options::Roll) -> Result<Tensor> {
         call_one(op!("roll"), &[Argument::from(self), shifts.sizes().into(), options.dims.into()])
+    }
+    #[track_caller]
+    fn try_rot90(&self) -> Result<Tensor> {
+        self.try_rot90_with(options::Rot90::default())
+    }
+    #[track_caller]
+    fn try_rot90_with(&self, options: options::Rot90) -> Result<Tensor> {
+        call_one(op!("rot90"), &[Argument::from(self), options.k.into(), options.dims.into()])
     }
     #[track_caller]
     fn try_round(&self) -> Result<Tensor> {
@@ -5111,6 +6376,10 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_scatter_windows(&self, indices: impl Operand, size: impl IntoShape) -> Result<Tensor> {
         call_one(op!("scatter_windows"), &[Argument::from(self), indices.argument(), size.sizes().into()])
+    }
+    #[track_caller]
+    fn try_select_scatter(&self, src: impl Operand, dim: impl Int, index: impl Int) -> Result<Tensor> {
+        call_one(op!("select_scatter"), &[Argument::from(self), src.argument(), dim.int().into(), index.int().into()])
     }
     #[track_caller]
     fn try_selu(&self) -> Result<Tensor> {
@@ -5147,6 +6416,24 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_sinh(&self) -> Result<Tensor> {
         call_one(op!("sinh"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_slice_scatter(&self, src: impl Operand) -> Result<Tensor> {
+        self.try_slice_scatter_with(src, options::SliceScatter::default())
+    }
+    #[track_caller]
+    fn try_slice_scatter_with(&self, src: impl Operand, options: options::SliceScatter) -> Result<Tensor> {
+        call_one(
+            op!("slice_scatter"),
+            &[
+                Argument::from(self),
+                src.argument(),
+                options.dim.into(),
+                options.start.into(),
+                options.end.into(),
+                options.step.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_slogdet(&self) -> Result<(Tensor, Tensor)> {
@@ -5233,6 +6520,19 @@ impl TryTensor for Tensor {
         call_one(op!("std"), &[Argument::from(self), axes.list(), options.correction.into(), axes.keep.scalar().into()])
     }
     #[track_caller]
+    fn try_std_mean(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
+        self.try_std_mean_with(dim, options::StdMean::default())
+    }
+    #[track_caller]
+    fn try_std_mean_with(&self, dim: impl IntoAxes, options: options::StdMean) -> Result<(Tensor, Tensor)> {
+        let axes = dim.axes();
+        call_many(
+            op!("std_mean"),
+            &[Argument::from(self), axes.list(), options.correction.into(), axes.keep.scalar().into()],
+        )
+        .map(Into::into)
+    }
+    #[track_caller]
     fn try_sub(&self, other: impl Operand) -> Result<Tensor> {
         self.try_sub_with(other, options::Sub::default())
     }
@@ -5250,12 +6550,28 @@ impl TryTensor for Tensor {
         call_one(op!("sum"), &[Argument::from(self), axes.list(), axes.keep.scalar().into(), options.dtype.into()])
     }
     #[track_caller]
+    fn try_sum_to_size(&self, size: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("sum_to_size"), &[Argument::from(self), size.sizes().into()])
+    }
+    #[track_caller]
     fn try_svd(&self) -> Result<(Tensor, Tensor, Tensor)> {
         self.try_svd_with(options::Svd::default())
     }
     #[track_caller]
     fn try_svd_with(&self, options: options::Svd) -> Result<(Tensor, Tensor, Tensor)> {
         call_many(op!("svd"), &[Argument::from(self), options.some.into(), options.compute_uv.into()]).map(Into::into)
+    }
+    #[track_caller]
+    fn try_take(&self, index: impl Operand) -> Result<Tensor> {
+        call_one(op!("take"), &[Argument::from(self), index.argument()])
+    }
+    #[track_caller]
+    fn try_take_along_dim(&self, indices: impl Operand) -> Result<Tensor> {
+        self.try_take_along_dim_with(indices, options::TakeAlongDim::default())
+    }
+    #[track_caller]
+    fn try_take_along_dim_with(&self, indices: impl Operand, options: options::TakeAlongDim) -> Result<Tensor> {
+        call_one(op!("take_along_dim"), &[Argument::from(self), indices.argument(), options.dim.into()])
     }
     #[track_caller]
     fn try_tan(&self) -> Result<Tensor> {
@@ -5274,6 +6590,10 @@ impl TryTensor for Tensor {
         call_one(op!("threshold"), &[Argument::from(self), threshold.scalar().into(), value.scalar().into()])
     }
     #[track_caller]
+    fn try_tile(&self, dims: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("tile"), &[Argument::from(self), dims.sizes().into()])
+    }
+    #[track_caller]
     fn try_topk(&self, k: impl Int) -> Result<(Tensor, Tensor)> {
         self.try_topk_with(k, options::Topk::default())
     }
@@ -5284,6 +6604,10 @@ impl TryTensor for Tensor {
             &[Argument::from(self), k.int().into(), options.dim.into(), options.largest.into(), options.sorted.into()],
         )
         .map(Into::into)
+    }
+    #[track_caller]
+    fn try_trace(&self) -> Result<Tensor> {
+        call_one(op!("trace"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_triangular_solve(&self, A: impl Operand) -> Result<(Tensor, Tensor)> {
@@ -5337,6 +6661,23 @@ impl TryTensor for Tensor {
         call_one(op!("var"), &[Argument::from(self), axes.list(), options.correction.into(), axes.keep.scalar().into()])
     }
     #[track_caller]
+    fn try_var_mean(&self, dim: impl IntoAxes) -> Result<(Tensor, Tensor)> {
+        self.try_var_mean_with(dim, options::VarMean::default())
+    }
+    #[track_caller]
+    fn try_var_mean_with(&self, dim: impl IntoAxes, options: options::VarMean) -> Result<(Tensor, Tensor)> {
+        let axes = dim.axes();
+        call_many(
+            op!("var_mean"),
+            &[Argument::from(self), axes.list(), options.correction.into(), axes.keep.scalar().into()],
+        )
+        .map(Into::into)
+    }
+    #[track_caller]
+    fn try_vdot(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("vdot"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
     fn try_windowed_max(
         &self,
         window: impl IntoShape,
@@ -5378,6 +6719,18 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_xlogy(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("xlogy"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_zero(&self) -> Result<Tensor> {
+        call_one(op!("zero"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_zeros_like(&self) -> Result<Tensor> {
+        self.try_zeros_like_with(options::ZerosLike::default())
+    }
+    #[track_caller]
+    fn try_zeros_like_with(&self, options: options::ZerosLike) -> Result<Tensor> {
+        call_one(op!("zeros_like"), &[Argument::from(self), options.dtype.into()])
     }
     #[track_caller]
     fn try_reshape(&self, shape: impl IntoShape) -> Result<Tensor> {
@@ -5427,6 +6780,19 @@ pub mod options {
             Self { alpha: Scalar::Int(1) }
         }
     }
+    /// Options of [`crate::Tensor::addbmm_with`].
+    #[derive(Clone, Debug)]
+    pub struct Addbmm {
+        /// `beta`
+        pub beta: Scalar,
+        /// `alpha`
+        pub alpha: Scalar,
+    }
+    impl Default for Addbmm {
+        fn default() -> Self {
+            Self { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+        }
+    }
     /// Options of [`crate::Tensor::addcdiv_with`].
     #[derive(Clone, Debug)]
     pub struct Addcdiv {
@@ -5449,6 +6815,45 @@ pub mod options {
             Self { value: Scalar::Int(1) }
         }
     }
+    /// Options of [`crate::Tensor::addmm_with`].
+    #[derive(Clone, Debug)]
+    pub struct Addmm {
+        /// `beta`
+        pub beta: Scalar,
+        /// `alpha`
+        pub alpha: Scalar,
+    }
+    impl Default for Addmm {
+        fn default() -> Self {
+            Self { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+        }
+    }
+    /// Options of [`crate::Tensor::addmv_with`].
+    #[derive(Clone, Debug)]
+    pub struct Addmv {
+        /// `beta`
+        pub beta: Scalar,
+        /// `alpha`
+        pub alpha: Scalar,
+    }
+    impl Default for Addmv {
+        fn default() -> Self {
+            Self { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+        }
+    }
+    /// Options of [`crate::Tensor::addr_with`].
+    #[derive(Clone, Debug)]
+    pub struct Addr {
+        /// `beta`
+        pub beta: Scalar,
+        /// `alpha`
+        pub alpha: Scalar,
+    }
+    impl Default for Addr {
+        fn default() -> Self {
+            Self { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+        }
+    }
     /// Options of [`crate::Tensor::argsort_with`].
     #[derive(Clone, Debug)]
     pub struct Argsort {
@@ -5460,6 +6865,17 @@ pub mod options {
     impl Default for Argsort {
         fn default() -> Self {
             Self { dim: -1, descending: false }
+        }
+    }
+    /// Options of [`crate::Tensor::as_strided_scatter_with`].
+    #[derive(Clone, Debug)]
+    pub struct AsStridedScatter {
+        /// `storage_offset`
+        pub storage_offset: Option<i64>,
+    }
+    impl Default for AsStridedScatter {
+        fn default() -> Self {
+            Self { storage_offset: None }
         }
     }
     /// Options of [`crate::Tensor::avg_pool1d_with`].
@@ -5515,6 +6931,19 @@ pub mod options {
     impl Default for AvgPool3d {
         fn default() -> Self {
             Self { stride: vec![], padding: vec![0], ceil_mode: false, count_include_pad: true, divisor_override: None }
+        }
+    }
+    /// Options of [`crate::Tensor::baddbmm_with`].
+    #[derive(Clone, Debug)]
+    pub struct Baddbmm {
+        /// `beta`
+        pub beta: Scalar,
+        /// `alpha`
+        pub alpha: Scalar,
+    }
+    impl Default for Baddbmm {
+        fn default() -> Self {
+            Self { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
         }
     }
     /// Options of [`crate::Tensor::binary_cross_entropy_with`].
@@ -5613,6 +7042,32 @@ pub mod options {
             Self { dim: None }
         }
     }
+    /// Options of [`crate::Tensor::cov_with`].
+    #[derive(Clone, Debug)]
+    pub struct Cov {
+        /// `correction`
+        pub correction: i64,
+        /// `fweights`
+        pub fweights: Option<Tensor>,
+        /// `aweights`
+        pub aweights: Option<Tensor>,
+    }
+    impl Default for Cov {
+        fn default() -> Self {
+            Self { correction: 1, fweights: None, aweights: None }
+        }
+    }
+    /// Options of [`crate::Tensor::cross_with`].
+    #[derive(Clone, Debug)]
+    pub struct Cross {
+        /// `dim`
+        pub dim: Option<i64>,
+    }
+    impl Default for Cross {
+        fn default() -> Self {
+            Self { dim: None }
+        }
+    }
     /// Options of [`crate::Tensor::cross_entropy_loss_with`].
     #[derive(Clone, Debug)]
     pub struct CrossEntropyLoss {
@@ -5650,6 +7105,58 @@ pub mod options {
     impl Default for Cumsum {
         fn default() -> Self {
             Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::diag_with`].
+    #[derive(Clone, Debug)]
+    pub struct Diag {
+        /// `diagonal`
+        pub diagonal: i64,
+    }
+    impl Default for Diag {
+        fn default() -> Self {
+            Self { diagonal: 0 }
+        }
+    }
+    /// Options of [`crate::Tensor::diag_embed_with`].
+    #[derive(Clone, Debug)]
+    pub struct DiagEmbed {
+        /// `offset`
+        pub offset: i64,
+        /// `dim1`
+        pub dim1: i64,
+        /// `dim2`
+        pub dim2: i64,
+    }
+    impl Default for DiagEmbed {
+        fn default() -> Self {
+            Self { offset: 0, dim1: -2, dim2: -1 }
+        }
+    }
+    /// Options of [`crate::Tensor::diagflat_with`].
+    #[derive(Clone, Debug)]
+    pub struct Diagflat {
+        /// `offset`
+        pub offset: i64,
+    }
+    impl Default for Diagflat {
+        fn default() -> Self {
+            Self { offset: 0 }
+        }
+    }
+    /// Options of [`crate::Tensor::diagonal_scatter_with`].
+    #[derive(Clone, Debug)]
+    pub struct DiagonalScatter {
+        /// `offset`
+        pub offset: i64,
+        /// `dim1`
+        pub dim1: i64,
+        /// `dim2`
+        pub dim2: i64,
+    }
+    impl Default for DiagonalScatter {
+        fn default() -> Self {
+            Self { offset: 0, dim1: 0, dim2: 1 }
         }
     }
     /// Options of [`crate::Tensor::diff_with`].
@@ -5704,6 +7211,28 @@ pub mod options {
     impl Default for Elu {
         fn default() -> Self {
             Self { alpha: Scalar::Int(1), scale: Scalar::Int(1), input_scale: Scalar::Int(1) }
+        }
+    }
+    /// Options of [`crate::Tensor::empty_like_with`].
+    #[derive(Clone, Debug)]
+    pub struct EmptyLike {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for EmptyLike {
+        fn default() -> Self {
+            Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::full_like_with`].
+    #[derive(Clone, Debug)]
+    pub struct FullLike {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for FullLike {
+        fn default() -> Self {
+            Self { dtype: None }
         }
     }
     /// Options of [`crate::Tensor::gather_with`].
@@ -5802,6 +7331,17 @@ pub mod options {
     impl Default for HuberLoss {
         fn default() -> Self {
             Self { reduction: 1, delta: 1.0 }
+        }
+    }
+    /// Options of [`crate::Tensor::index_add_with`].
+    #[derive(Clone, Debug)]
+    pub struct IndexAdd {
+        /// `alpha`
+        pub alpha: Scalar,
+    }
+    impl Default for IndexAdd {
+        fn default() -> Self {
+            Self { alpha: Scalar::Int(1) }
         }
     }
     /// Options of [`crate::Tensor::isclose_with`].
@@ -6278,6 +7818,17 @@ pub mod options {
             Self { nan: None, posinf: None, neginf: None }
         }
     }
+    /// Options of [`crate::Tensor::nanmean_with`].
+    #[derive(Clone, Debug)]
+    pub struct Nanmean {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for Nanmean {
+        fn default() -> Self {
+            Self { dtype: None }
+        }
+    }
     /// Options of [`crate::Tensor::nanquantile_with`].
     #[derive(Clone, Debug)]
     pub struct Nanquantile {
@@ -6287,6 +7838,61 @@ pub mod options {
     impl Default for Nanquantile {
         fn default() -> Self {
             Self { interpolation: "linear" }
+        }
+    }
+    /// Options of [`crate::Tensor::nansum_with`].
+    #[derive(Clone, Debug)]
+    pub struct Nansum {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for Nansum {
+        fn default() -> Self {
+            Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::new_empty_with`].
+    #[derive(Clone, Debug)]
+    pub struct NewEmpty {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for NewEmpty {
+        fn default() -> Self {
+            Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::new_full_with`].
+    #[derive(Clone, Debug)]
+    pub struct NewFull {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for NewFull {
+        fn default() -> Self {
+            Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::new_ones_with`].
+    #[derive(Clone, Debug)]
+    pub struct NewOnes {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for NewOnes {
+        fn default() -> Self {
+            Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::new_zeros_with`].
+    #[derive(Clone, Debug)]
+    pub struct NewZeros {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for NewZeros {
+        fn default() -> Self {
+            Self { dtype: None }
         }
     }
     /// Options of [`crate::Tensor::nll_loss_with`].
@@ -6339,6 +7945,17 @@ pub mod options {
     impl Default for OneHot {
         fn default() -> Self {
             Self { num_classes: -1 }
+        }
+    }
+    /// Options of [`crate::Tensor::ones_like_with`].
+    #[derive(Clone, Debug)]
+    pub struct OnesLike {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for OnesLike {
+        fn default() -> Self {
+            Self { dtype: None }
         }
     }
     /// Options of [`crate::Tensor::overlap_add_with`].
@@ -6398,6 +8015,17 @@ pub mod options {
             Self { hermitian: false }
         }
     }
+    /// Options of [`crate::Tensor::put_with`].
+    #[derive(Clone, Debug)]
+    pub struct Put {
+        /// `accumulate`
+        pub accumulate: bool,
+    }
+    impl Default for Put {
+        fn default() -> Self {
+            Self { accumulate: false }
+        }
+    }
     /// Options of [`crate::Tensor::quantile_with`].
     #[derive(Clone, Debug)]
     pub struct Quantile {
@@ -6409,6 +8037,19 @@ pub mod options {
             Self { interpolation: "linear" }
         }
     }
+    /// Options of [`crate::Tensor::repeat_interleave_with`].
+    #[derive(Clone, Debug)]
+    pub struct RepeatInterleave {
+        /// `dim`
+        pub dim: Option<i64>,
+        /// `output_size`
+        pub output_size: Option<i64>,
+    }
+    impl Default for RepeatInterleave {
+        fn default() -> Self {
+            Self { dim: None, output_size: None }
+        }
+    }
     /// Options of [`crate::Tensor::roll_with`].
     #[derive(Clone, Debug)]
     pub struct Roll {
@@ -6418,6 +8059,19 @@ pub mod options {
     impl Default for Roll {
         fn default() -> Self {
             Self { dims: vec![] }
+        }
+    }
+    /// Options of [`crate::Tensor::rot90_with`].
+    #[derive(Clone, Debug)]
+    pub struct Rot90 {
+        /// `k`
+        pub k: i64,
+        /// `dims`
+        pub dims: Vec<i64>,
+    }
+    impl Default for Rot90 {
+        fn default() -> Self {
+            Self { k: 1, dims: vec![0, 1] }
         }
     }
     /// Options of [`crate::Tensor::round_with`].
@@ -6440,6 +8094,23 @@ pub mod options {
     impl Default for Rsub {
         fn default() -> Self {
             Self { alpha: Scalar::Int(1) }
+        }
+    }
+    /// Options of [`crate::Tensor::slice_scatter_with`].
+    #[derive(Clone, Debug)]
+    pub struct SliceScatter {
+        /// `dim`
+        pub dim: i64,
+        /// `start`
+        pub start: Option<i64>,
+        /// `end`
+        pub end: Option<i64>,
+        /// `step`
+        pub step: i64,
+    }
+    impl Default for SliceScatter {
+        fn default() -> Self {
+            Self { dim: 0, start: None, end: None, step: 1 }
         }
     }
     /// Options of [`crate::Tensor::smooth_l1_loss_with`].
@@ -6536,6 +8207,17 @@ pub mod options {
             Self { correction: None }
         }
     }
+    /// Options of [`crate::Tensor::std_mean_with`].
+    #[derive(Clone, Debug)]
+    pub struct StdMean {
+        /// `correction`
+        pub correction: Option<Scalar>,
+    }
+    impl Default for StdMean {
+        fn default() -> Self {
+            Self { correction: None }
+        }
+    }
     /// Options of [`crate::Tensor::sub_with`].
     #[derive(Clone, Debug)]
     pub struct Sub {
@@ -6569,6 +8251,17 @@ pub mod options {
     impl Default for Svd {
         fn default() -> Self {
             Self { some: true, compute_uv: true }
+        }
+    }
+    /// Options of [`crate::Tensor::take_along_dim_with`].
+    #[derive(Clone, Debug)]
+    pub struct TakeAlongDim {
+        /// `dim`
+        pub dim: Option<i64>,
+    }
+    impl Default for TakeAlongDim {
+        fn default() -> Self {
+            Self { dim: None }
         }
     }
     /// Options of [`crate::Tensor::topk_with`].
@@ -6634,6 +8327,17 @@ pub mod options {
             Self { correction: None }
         }
     }
+    /// Options of [`crate::Tensor::var_mean_with`].
+    #[derive(Clone, Debug)]
+    pub struct VarMean {
+        /// `correction`
+        pub correction: Option<Scalar>,
+    }
+    impl Default for VarMean {
+        fn default() -> Self {
+            Self { correction: None }
+        }
+    }
     /// Options of [`crate::Tensor::windows_with`].
     #[derive(Clone, Debug)]
     pub struct Windows {
@@ -6645,6 +8349,17 @@ pub mod options {
     impl Default for Windows {
         fn default() -> Self {
             Self { stride: 1, dilation: 1 }
+        }
+    }
+    /// Options of [`crate::Tensor::zeros_like_with`].
+    #[derive(Clone, Debug)]
+    pub struct ZerosLike {
+        /// `dtype`
+        pub dtype: Option<DType>,
+    }
+    impl Default for ZerosLike {
+        fn default() -> Self {
+            Self { dtype: None }
         }
     }
 }

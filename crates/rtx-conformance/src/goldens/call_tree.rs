@@ -24,8 +24,10 @@ pub enum Node {
     DType(DType),
     /// `None`.
     None,
-    /// A list or a tuple.
+    /// A list.
     List(Vec<Node>),
+    /// A tuple.
+    Tuple(Vec<Node>),
     /// Named values, in order.
     Dict(Vec<(String, Node)>),
     /// `start:stop:step`.
@@ -71,7 +73,8 @@ impl Node {
             },
             "n" => Node::None,
             "l" | "tu" => {
-                Node::List(value.as_array().ok_or_else(wrong)?.iter().map(Node::parse).collect::<Result<_>>()?)
+                let all = value.as_array().ok_or_else(wrong)?.iter().map(Node::parse).collect::<Result<_>>()?;
+                if kind == "l" { Node::List(all) } else { Node::Tuple(all) }
             }
             "d" => {
                 let entries = value.as_object().ok_or_else(wrong)?.iter();
@@ -96,12 +99,12 @@ impl Node {
     }
     /// The elements of a list.
     pub fn elements(&self) -> &[Node] {
-        if let Node::List(l) = self { l } else { &[] }
+        if let Node::List(l) | Node::Tuple(l) = self { l } else { &[] }
     }
     /// Its leaves, lists and dictionaries flattened.
     pub fn leaves(&self) -> Vec<&Node> {
         match self {
-            Node::List(l) => l.iter().flat_map(Node::leaves).collect(),
+            Node::List(l) | Node::Tuple(l) => l.iter().flat_map(Node::leaves).collect(),
             Node::Dict(d) => d.iter().flat_map(|(_, n)| n.leaves()).collect(),
             leaf => vec![leaf],
         }
@@ -173,7 +176,11 @@ impl<'a> Inputs<'a> {
             Node::Word(w) => w.clone().into(),
             Node::DType(d) => Argument::DType(*d),
             Node::None => Argument::None,
-            Node::List(l) => Argument::List(l.iter().map(|n| self.argument(n)).collect::<Result<_>>()?),
+            // Whether integers stand in a list or in a tuple matters to an index.
+            Node::List(l) if integers(l).is_some() => Argument::Ints(integers(l).unwrap_or_default()),
+            Node::List(l) | Node::Tuple(l) => {
+                Argument::List(l.iter().map(|n| self.argument(n)).collect::<Result<_>>()?)
+            }
             Node::Slice(a, b, c) => Argument::Slice(*a, *b, *c),
             Node::Ellipsis => Argument::Ellipsis,
             Node::Complex(..) => {
@@ -183,6 +190,10 @@ impl<'a> Inputs<'a> {
             Node::Other(kind, _) => return Err(Error::new(Kind::Unsupported, format!("a `{kind}` is no argument"))),
         })
     }
+}
+
+fn integers(list: &[Node]) -> Option<Vec<i64>> {
+    list.iter().map(|n| if let Node::Number(Scalar::Int(n)) = n { Some(*n) } else { None }).collect()
 }
 
 /// A tensor with an array's elements.
@@ -203,6 +214,7 @@ mod tests {
             {"n": null}, {"dt": "float32"}, {"d": {"p": {"f": 0.5}}}, {"sl": [{"i": 0}, {"n": null}, {"i": 2}]}, {"e": 1},
             {"fn": "relu"}]}"#;
         let node = Node::parse(&serde_json::from_str(text).expect("json")).expect("a tree");
+        assert!(matches!(node, Node::Tuple(_)));
         let leaves = node.leaves();
         assert_eq!(leaves.len(), 11);
         assert_eq!(leaves[0], &Node::Tensor { key: "s0/in/a.0".into(), grad: true });
