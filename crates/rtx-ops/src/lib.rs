@@ -43,6 +43,7 @@ pub mod pool;
 pub mod products;
 pub mod quantile;
 pub mod random;
+pub mod recurrent;
 pub mod reduce;
 pub mod regression;
 pub mod scan;
@@ -96,6 +97,7 @@ const FAMILIES: &[&[&OpDef]] = &[
     sort::ALL,
     quantile::ALL,
     search::ALL,
+    recurrent::ALL,
 ];
 
 /// How many definitions there are.
