@@ -35,6 +35,7 @@ mod number;
 mod operand;
 mod random;
 mod read;
+mod recurrent;
 mod scope;
 mod search;
 pub mod shape;
@@ -59,6 +60,9 @@ pub use number::IntoScalar;
 pub use operand::Operand;
 pub use random::{
     Generator, RandomState, fork, generator, manual_seed, multinomial, rand, randint, randn, randperm, with_generator,
+};
+pub use recurrent::{
+    CellWeights, Stack, gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell,
 };
 pub use rtx_core::{DType, Element, Error, Kind, Location, Result, Scalar};
 pub use scope::{current_scope, in_scope};
