@@ -442,7 +442,7 @@ impl Tensor {
     pub fn cosh(&self) -> Tensor {
         TryTensor::try_cosh(self).or_panic()
     }
-    /// The number of elements over the dim that are not 0.
+    /// How many elements over dim, or of all, are not zero.
     #[track_caller]
     pub fn count_nonzero(&self) -> Tensor {
         TryTensor::try_count_nonzero(self).or_panic()
