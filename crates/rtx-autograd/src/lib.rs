@@ -2,11 +2,13 @@
 //! nest. Knows no composite by name.
 
 mod batch;
+mod budget;
 mod forward;
 mod recompute;
 mod reverse;
 
 pub use batch::{Batcher, Lane, Randomness};
+pub use budget::{Recomputation, Rewritten};
 pub use forward::tangent;
 pub use recompute::recompute;
 pub use reverse::{gradient, node_gradient};

@@ -19,7 +19,7 @@ pub(crate) fn schedule(work: &Work, lowered: &Lowered) -> Steps {
     let mut order = Order::new(launches);
     let late: Vec<bool> = launches.iter().map(|l| updates_state(work, lowered, l)).collect();
     order.wish_overwrites(work, launches, &late);
-    order.merge_alike(launches, &late);
+    order.merge_alike(work, launches, &late);
     order.sort(launches, &late)
 }
 
@@ -109,11 +109,13 @@ impl Order {
         }
     }
 
-    /// Joins launches of one kernel that need nothing from each other.
-    fn merge_alike(&mut self, launches: &[Launch], late: &[bool]) {
+    /// Joins launches of one kernel that need nothing from each other. What is computed again stays where it was recorded:
+    /// run together, all of it would be in memory at once.
+    fn merge_alike(&mut self, work: &Work, launches: &[Launch], late: &[bool]) {
         let mut alike: HashMap<String, usize> = HashMap::new();
         for (i, l) in launches.iter().enumerate() {
-            if l.native.is_some() || (l.work > SMALL && !late[i]) {
+            let is_again = || l.nodes.iter().any(|&n| work.graph.node(n).generation != 0);
+            if l.native.is_some() || (!late[i] && is_again()) || (l.work > SMALL && !late[i]) {
                 continue;
             }
             let Some(nest) = &l.nest else { continue };

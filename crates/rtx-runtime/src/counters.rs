@@ -57,17 +57,20 @@ macro_rules! counters { ($($(#[$meta:meta])* $name:ident,)*) => {
         pub bytes_peak: u64,
         /// Gauge: freed bytes kept for reuse.
         pub bytes_cached: u64,
+        /// Gauge: bytes that the plan that ran last takes: its inputs, its results and what lies between them.
+        pub plan_peak_bytes: u64,
     }
     /// The running totals behind [`Counters`].
     #[derive(Default)]
-    pub(crate) struct Totals { $(pub(crate) $name: AtomicU64,)* flushes: [AtomicU64; 7] }
+    pub(crate) struct Totals { $(pub(crate) $name: AtomicU64,)* flushes: [AtomicU64; 7], pub(crate) plan_peak: AtomicU64 }
 
     impl Totals {
         /// The totals; gauges are left at 0 for their owner to fill in.
         pub(crate) fn snapshot(&self) -> Counters {
             let mut flushes = [0; 7];
             flushes.iter_mut().zip(&self.flushes).for_each(|(to, from)| *to = from.load(Relaxed));
-            Counters { $($name: self.$name.load(Relaxed),)* flushes, ..Counters::default() }
+            let plan_peak_bytes = self.plan_peak.load(Relaxed);
+            Counters { $($name: self.$name.load(Relaxed),)* flushes, plan_peak_bytes, ..Counters::default() }
         }
     }
     impl Sub for Counters {
@@ -88,7 +91,8 @@ macro_rules! counters { ($($(#[$meta:meta])* $name:ident,)*) => {
             writeln!(f, "device_allocations {}", self.device_allocations)?;
             writeln!(f, "bytes_live {}", self.bytes_live)?;
             writeln!(f, "bytes_peak {}", self.bytes_peak)?;
-            writeln!(f, "bytes_cached {}", self.bytes_cached)
+            writeln!(f, "bytes_cached {}", self.bytes_cached)?;
+            writeln!(f, "plan_peak_bytes {}", self.plan_peak_bytes)
         }
     }
 } }

@@ -1,4 +1,5 @@
 //! [`Executor`]: one device with its plans, memory and counters.
+use crate::budget::BudgetReport;
 use crate::counters::{Counters, FlushReason, Totals};
 use crate::held::Register;
 use crate::memory::Pool;
@@ -54,6 +55,7 @@ struct Shared {
     /// A failure whose values were put back as they were, so that no value carries it.
     failure: Mutex<Option<Error>>,
     last_miss: Mutex<Option<String>>,
+    budget: Mutex<Option<BudgetReport>>,
 }
 
 impl Executor {
@@ -76,6 +78,7 @@ impl Executor {
             runner: Mutex::new(Runner::new(limits.plan_bytes)),
             failure: Mutex::default(),
             last_miss: Mutex::default(),
+            budget: Mutex::default(),
             limits,
         }))
     }
@@ -154,6 +157,15 @@ impl Executor {
     /// What was new about the region that was compiled last: the field that differs from the nearest plan there was.
     pub fn last_miss(&self) -> Option<String> {
         lock(&self.0.last_miss).clone()
+    }
+
+    /// What the last plan that was made under a memory budget came to.
+    pub fn budget_report(&self) -> Option<BudgetReport> {
+        lock(&self.0.budget).clone()
+    }
+    pub(crate) fn set_budget_report(&self, report: BudgetReport) {
+        self.log_plans(format_args!("{report}"));
+        *lock(&self.0.budget) = Some(report);
     }
 
     /// Gives memory that is kept for reuse back to the device.

@@ -7,6 +7,7 @@
 //! Absent here: compilers (one is given as `dyn Compile`), concrete drivers (one is given as `dyn Device`), ops by
 //! name.
 
+mod budget;
 mod cache;
 mod counters;
 mod executor;
@@ -27,11 +28,12 @@ mod scope;
 mod symbolic;
 mod value;
 
+pub use budget::BudgetReport;
 pub use counters::{Counters, FlushReason};
 pub use executor::{Executor, Limits};
 pub use frame::{Frame, Program};
 pub use held::HeldValue;
-pub use mode::{set_eager, set_random_flush};
+pub use mode::{set_eager, set_memory_budget, set_observer, set_random_flush};
 pub use record::{Recorder, record};
 pub use scope::{Scope, path as scope_path, scope};
 pub use value::Value;

@@ -108,7 +108,7 @@ impl Free {
 }
 
 /// Eight sizes in each power of two: at most an eighth is wasted, and sizes that recur fall in one class.
-fn size_class(bytes: usize) -> usize {
+pub(crate) fn size_class(bytes: usize) -> usize {
     let bytes = bytes.max(1);
     let step = ((1usize << bytes.ilog2()) / 8).max(64);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)

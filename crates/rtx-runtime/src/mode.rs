@@ -1,9 +1,35 @@
 //! When the calling thread runs ops before it must: eager mode, and flushes at random points for tests.
+use rtx_ir::Graph;
 use std::cell::Cell;
 
 thread_local! {
     static EAGER: Cell<Option<bool>> = const { Cell::new(None) };
     static RANDOM: Cell<u64> = const { Cell::new(0) };
+    static OBSERVER: Cell<Option<fn(&Graph)>> = const { Cell::new(None) };
+    static BUDGET: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Shows the graph of every region that this thread runs, before it runs. For tests.
+pub fn set_observer(observer: Option<fn(&Graph)>) {
+    OBSERVER.set(observer)
+}
+
+/// Shows a graph that is about to run.
+pub(crate) fn observe(graph: &Graph) {
+    if let Some(observer) = OBSERVER.get() {
+        observer(graph)
+    }
+}
+
+/// How many bytes a region of this thread may take when it runs, its inputs and results included; `None` for no bound.
+/// Where the plan takes more, values are computed again instead of kept. Returns what it was before.
+pub fn set_memory_budget(bytes: Option<u64>) -> Option<u64> {
+    BUDGET.replace(bytes)
+}
+
+/// This thread's memory budget.
+pub(crate) fn memory_budget() -> Option<u64> {
+    BUDGET.get()
 }
 
 /// Makes every op of this thread run at once (`Some(true)`) or not (`Some(false)`); `None` goes back to what the

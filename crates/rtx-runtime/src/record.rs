@@ -53,6 +53,7 @@ fn append<R>(executor: &Executor, location: Location, f: impl FnOnce(&mut Record
     let mut phase = lock(&region.phase);
     let Phase::Waiting(body) = &mut *phase else { unreachable!("an open region waits") };
     body.enter_scope(scope::path());
+    body.budget = body.budget.into_iter().chain(mode::memory_budget()).min();
     let within = Within::enter();
     let mut recorder = Recorder { executor, region: &region, body, location, foreign: Vec::new() };
     let result = f(&mut recorder);

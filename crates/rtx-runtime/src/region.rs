@@ -51,6 +51,8 @@ pub(crate) struct Body {
     scopes: Vec<(NodeId, Option<Arc<str>>)>,
     /// Nodes that have been counted.
     noted: usize,
+    /// The memory that it may take when it runs.
+    pub(crate) budget: Option<u64>,
     /// Bytes of all values recorded.
     pub(crate) bytes: usize,
 }

@@ -5,7 +5,7 @@ use crate::prepared::Failed;
 use crate::region::{Body, Phase, Region};
 use crate::runner::Job;
 use crate::value::{State, Storage};
-use crate::{Value, lock, record};
+use crate::{Value, lock, mode, record};
 use rtx_core::{Error, Kind, Result};
 use rtx_ir::ValueId;
 use std::sync::atomic::Ordering::Release;
@@ -24,6 +24,7 @@ impl Region {
         self.executor.totals().flushed(reason);
         // A record call that was left by a panic may have appended nodes that nobody has written down.
         body.note_new_nodes();
+        mode::observe(&body.graph);
         let mut results = Results { region: self, held: held(self, &body), again: Vec::new() };
         let done = results.run(&body);
         // The inputs go before anybody is told: memory that was given up is free when a read returns.

@@ -5,12 +5,13 @@ use crate::prepared::{CodeCache, Failed, Prepared, Run, Workspace};
 use crate::region::Body;
 use crate::symbolic::Pattern;
 use crate::value::Storage;
-use crate::{Executor, miss};
+use crate::{Executor, budget, miss};
 use rtx_core::{DType, Error, Kind, Layout, Result, SymId};
 use rtx_ir::{Graph, Type, ValueId};
 use rtx_plan::{InputFact, Output, OutputPlace, Plan, Request};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What runs the regions of an executor, one after the other.
 pub(crate) struct Runner {
@@ -58,10 +59,15 @@ impl Job<'_> {
         for ((fact, value), storage) in self.facts.iter().zip(&self.body.inputs).zip(self.storages) {
             key.push_fact(fact, &value.ty().shape.sizes(), storage.is_none());
         }
+        if let Some(bytes) = self.body.budget {
+            key.fact_starts.push(key.structure.len());
+            key.structure.extend_from_slice(b"budget");
+            key.structure.extend_from_slice(&bytes.to_le_bytes());
+        }
         key
     }
 
-    fn compile(&self, graph: &Graph, facts: &[InputFact]) -> Result<Plan> {
+    pub(crate) fn compile(&self, graph: &Graph, facts: &[InputFact]) -> Result<Plan> {
         let target = self.executor.device().target();
         self.executor.compiler().compile(&Request { graph, inputs: facts, wanted: self.wanted, target })
     }
@@ -102,6 +108,7 @@ impl Runner {
             return Err(Error::new(Kind::Internal, "an input was recorded without a value").into());
         }
         let (prepared, symbols) = self.plan(job)?;
+        job.executor.totals().plan_peak.store(budget::plan_bytes(job, &prepared.plan), Relaxed);
         let typed = |(storage, id): (&Option<Storage>, &ValueId)| Some((storage.clone()?, body.graph.ty(*id).dtype));
         let inputs: Vec<Option<(Storage, DType)>> = job.storages.iter().zip(&body.input_ids).map(typed).collect();
         let run = Run { prepared: &prepared, inputs: &inputs, params: body.graph.params(), symbols: &symbols };
@@ -129,13 +136,17 @@ impl Runner {
     fn compile(&mut self, job: &Job<'_>, key: &FullKey) -> Result<(Arc<Prepared>, Symbols)> {
         add(&job.executor.totals().plans_compiled, 1);
         let family = self.plans.family(&key.structure);
-        let pattern = if family.static_only { None } else { Pattern::find(&family.seen, &key.dims) };
+        let pattern =
+            if family.static_only || job.body.budget.is_some() { None } else { Pattern::find(&family.seen, &key.dims) };
         family.see(&key.dims);
         let symbolic = pattern.and_then(|pattern| Some((self.compile_symbolic(job, key, &pattern)?, pattern)));
         let (prepared, sizes) = match symbolic {
             Some((prepared, pattern)) => (prepared, Sizes::Symbolic(pattern)),
             None => {
-                let plan = job.compile(&job.body.graph, job.facts)?;
+                let plan = match job.body.budget {
+                    Some(bytes) => budget::fit(job, bytes)?,
+                    None => job.compile(&job.body.graph, job.facts)?,
+                };
                 (self.prepare(job, plan)?, Sizes::Exactly(key.dims.as_slice().into()))
             }
         };

@@ -11,7 +11,7 @@ use smallvec::smallvec;
 
 pub use crate::{
     backward::{RemovableHook, detect_anomaly},
-    checkpoint::{Tensors, checkpoint, checkpoint_sequential},
+    checkpoint::{Tensors, checkpoint, checkpoint_sequential, memory_budget},
 };
 
 /// Nothing recorded inside needs a gradient. A closure, not a guard: it cannot leak across `.await`.

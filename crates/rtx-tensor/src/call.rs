@@ -253,6 +253,15 @@ macro_rules! op {
 }
 pub(crate) use op;
 
+/// Calls this definition and no other of its name, with its arguments in the order of the signature.
+///
+/// # Errors
+/// What the op refuses.
+#[track_caller]
+pub fn call_definition(def: &'static OpDef, args: &[Argument]) -> Result<Vec<Tensor>> {
+    call_op(def, args)
+}
+
 /// Records a call with its arguments in the order of the signature.
 #[track_caller]
 pub(crate) fn call_op(def: &'static OpDef, args: &[Argument]) -> Result<Vec<Tensor>> {

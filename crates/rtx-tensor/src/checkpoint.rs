@@ -100,6 +100,32 @@ pub fn checkpoint_sequential(functions: &[&dyn Fn(&Tensor) -> Tensor], segments:
     all(rest, &x)
 }
 
+/// What is recorded inside takes no more than `bytes` when it runs (inputs and results included), as far as that can be
+/// had by computing values again in the backward pass instead of keeping them: those that save the most bytes for the
+/// least work. Results are the same, bit by bit. [`crate::budget_report`] says what it came to. Forward and backward are
+/// recorded inside, so that they are one region.
+///
+/// # Example
+/// ```
+/// use rtx_tensor::{self as torch, autograd::memory_budget};
+/// # fn main() -> torch::Result<()> {
+/// let x = torch::randn([64, 64]).requires_grad_();
+/// memory_budget(64 << 10, || x.exp().sin().matmul(&x).tanh().sum(..).backward());
+/// x.grad().expect("a gradient").to_vec::<f32>()?;
+/// println!("{}", torch::budget_report().expect("a plan was made"));
+/// # Ok(()) }
+/// ```
+pub fn memory_budget<T>(bytes: u64, f: impl FnOnce() -> T) -> T {
+    struct Restore(Option<u64>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            rtx_runtime::set_memory_budget(self.0);
+        }
+    }
+    let _restore = Restore(rtx_runtime::set_memory_budget(Some(bytes)));
+    f()
+}
+
 #[track_caller]
 fn run<T: Tensors>(f: impl FnOnce() -> T) -> Result<T> {
     let at = Location::caller();

@@ -48,7 +48,7 @@ mod view;
 pub use amp::autocast;
 pub use autograd::{Grad, grad, no_grad};
 pub use backward::Backward;
-pub use call::{Argument, call};
+pub use call::{Argument, call, call_definition};
 pub use create::{
     Literal, arange, arange_step, cat, equal, eye, from_bytes, from_slice, full, full_like, linspace, literal,
     meshgrid, ones, ones_like, stack, zeros, zeros_like,
@@ -72,7 +72,7 @@ pub use search::{
 };
 pub use shape::keep;
 pub use stats::{
-    Counters, HeldValue, Memory, counters, empty_cache, end_step, flush, largest_values, memory, no_new_plans,
-    reset_peak_memory,
+    BudgetReport, Counters, HeldValue, Memory, budget_report, counters, empty_cache, end_step, flush, largest_values,
+    memory, no_new_plans, reset_peak_memory,
 };
 pub use tensor::Tensor;

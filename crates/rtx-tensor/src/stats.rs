@@ -1,6 +1,6 @@
 //! What the executor has done, and when its work runs.
 use crate::{Result, engine};
-pub use rtx_runtime::{Counters, HeldValue};
+pub use rtx_runtime::{BudgetReport, Counters, HeldValue};
 
 /// What has happened so far on the processor; subtract two snapshots for what happened between them.
 pub fn counters() -> Counters {
@@ -42,6 +42,10 @@ pub fn reset_peak_memory() {
 /// Gives memory that is kept for reuse back to the system.
 pub fn empty_cache() {
     engine::cpu().trim()
+}
+/// What the last plan that was made inside [`crate::autograd::memory_budget`] came to.
+pub fn budget_report() -> Option<BudgetReport> {
+    engine::cpu().budget_report()
 }
 /// Runs everything that this thread has recorded.
 ///

@@ -1,6 +1,6 @@
 //! Checkpoints: the same bits with and without, less kept, and what they refuse.
 use rtx_tensor::{
-    self as torch, DType, Result, Tensor,
+    self as torch, Result, Tensor,
     autograd::{Function, Saved, checkpoint, checkpoint_sequential},
     functional as F, no_grad, tensor,
 };
@@ -171,28 +171,5 @@ fn sequential() -> Result<()> {
     for segments in [2, 3, 5, 9] {
         assert_eq!(run(segments)?, plain);
     }
-    Ok(())
-}
-
-/// One region of a deep chain: with checkpoints the plan needs less memory.
-#[test]
-fn memory_falls() -> Result<()> {
-    let peak = |with: bool| -> Result<u64> {
-        let x = torch::ones([256, 256]).to(DType::F32).requires_grad_();
-        torch::flush()?;
-        torch::empty_cache();
-        torch::reset_peak_memory();
-        let before = torch::memory().live_bytes;
-        let step = |x: &Tensor| (0..4).fold(x.alias(), |x, _| F::gelu(&(x.matmul(&x).tanh())));
-        let mut y = x.alias();
-        for _ in 0..4 {
-            y = if with { checkpoint(|| step(&y)) } else { step(&y) };
-        }
-        y.sum(..).backward();
-        x.grad().expect("a gradient").to_vec::<f32>()?;
-        Ok(torch::memory().peak_bytes - before)
-    };
-    let (plain, less) = (peak(false)?, peak(true)?);
-    assert!(less * 10 < plain * 7, "{less} bytes with checkpoints, {plain} without");
     Ok(())
 }
