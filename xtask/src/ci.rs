@@ -15,6 +15,8 @@ pub(crate) fn run() -> Result<(), String> {
     step("tests", || cargo(&["test", "--workspace"]))?;
     step("sabotage", || sabotage::run(&[]))?;
     step("operators", || crate::conformance("goldens", &["opinfo".to_owned()]))?;
+    step("modules", || crate::conformance("goldens", &["modules".to_owned()]))?;
+    step("examples", examples)?;
     step("the main job", main_job)
 }
 
@@ -24,6 +26,18 @@ fn step(name: &str, f: impl FnOnce() -> Result<(), String>) -> Result<(), String
     f().map_err(|e| format!("{name}: {e}"))?;
     println!("── {name}: {:.0} s", from.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Every example runs to its end: each checks what it prints.
+fn examples() -> Result<(), String> {
+    let folder = root().join("crates/rustytorch/examples");
+    let listed = std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut names: Vec<String> =
+        listed.filter_map(|e| e.ok()?.file_name().to_str()?.strip_suffix(".rs").map(str::to_owned)).collect();
+    names.sort();
+    names
+        .iter()
+        .try_for_each(|name| cargo(&["run", "--release", "--quiet", "--package", "rustytorch", "--example", name]))
 }
 
 /// `cargo run --release -- train` learns to add, and `generate` answers a sum.

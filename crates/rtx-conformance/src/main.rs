@@ -8,10 +8,12 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["goldens", "opinfo", rest @ ..] => goldens_opinfo(rest),
         ["goldens", "train", "gpt", rest @ ..] => directory(rest).and_then(|dir| goldens_gpt(&dir)),
+        ["goldens", "modules", rest @ ..] => goldens_modules(rest),
         ["goldens", "optim", rest @ ..] => directory_of(rest, "optim").and_then(|dir| goldens_optim(&dir)),
         ["bench", rest @ ..] => bench(rest),
         _ => Err("goldens train gpt [--dir DIR]\n\
             goldens opinfo [--dir DIR] [--op NAME] [--dtype f32|bf16|i64] [--failures] [--json FILE] [--bless]\n\
+            goldens modules [--dir DIR] [--module NAME] [--failures] [--bless]\n\
             goldens optim [--dir DIR]\n\
             bench [ROW ...] [--json FILE]"
             .to_owned()),
@@ -39,6 +41,32 @@ fn directory(rest: &[&str]) -> Result<PathBuf, String> {
         [] => Ok(rtx_conformance::goldens::default_dir()),
         ["--dir", dir] => Ok(PathBuf::from(dir)),
         other => Err(format!("unknown arguments {other:?}; takes --dir DIR")),
+    }
+}
+
+/// Every nn module of PyTorch's list, by its class name.
+fn goldens_modules(rest: &[&str]) -> Result<(), String> {
+    use rtx_conformance::goldens::modules;
+    let (mut options, mut bless) = (modules::Options::default(), false);
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().copied().ok_or_else(|| format!("{word} takes a value"));
+        match *word {
+            "--dir" => options.dir = PathBuf::from(value()?),
+            "--module" => options.module = Some(value()?.to_owned()),
+            "--failures" => options.failures = true,
+            "--bless" => bless = true,
+            other => return Err(format!("unknown argument {other}")),
+        }
+    }
+    let report = modules::run(&options).map_err(|e| e.to_string())?;
+    print!("{}", report.text(&options));
+    if bless {
+        return report.bless().map_err(|e| e.to_string());
+    }
+    match report.regressions().map_err(|e| e.to_string())?.as_slice() {
+        [] => Ok(()),
+        fewer => Err(format!("samples that passed do not any more:\n{}", fewer.join("\n"))),
     }
 }
 

@@ -1,20 +1,222 @@
 //! Activations as layers, for `seq!`.
-use crate::{Layer, Module, functional as F};
-use rtx_tensor::Tensor;
+use crate::{Layer, Module, Param, functional as F, init};
+use rtx_tensor::{Scalar, Tensor, options};
 
-macro_rules! activations { ($($(#[$doc:meta])* $T:ident $f:path;)*) => { $(
+macro_rules! activations { ($($(#[$doc:meta])* $T:ident $f:expr;)*) => { $(
     $(#[$doc])*
     #[derive(Clone, Copy, Debug, Default, Module)]
     pub struct $T;
     impl Layer for $T {
-        fn forward(&self, x: &Tensor) -> Tensor { $f(x) }
+        fn forward(&self, x: &Tensor) -> Tensor {
+            let f: fn(&Tensor) -> Tensor = $f;
+            f(x)
+        }
     }
 )* } }
 activations! {
     /// `max(x, 0)`.
     ReLU F::relu;
+    /// `min(max(x, 0), 6)`.
+    ReLU6 Tensor::relu6;
     /// `x · Φ(x)`, by erf.
     GELU F::gelu;
+    /// [`GELU`] by its tanh approximation, as GPT-2 has it: `nn.GELU("tanh")`.
+    GELUTanh F::gelu_tanh;
     /// The hyperbolic tangent.
     Tanh Tensor::tanh;
+    /// `1 / (1 + e⁻ˣ)`.
+    Sigmoid Tensor::sigmoid;
+    /// `x · sigmoid(x)`, also called swish.
+    SiLU Tensor::silu;
+    /// `x · tanh(softplus(x))` (Misra, arXiv:1908.08681).
+    Mish Tensor::mish;
+    /// `log(sigmoid(x))`.
+    LogSigmoid Tensor::log_sigmoid;
+    /// `x / (1 + |x|)`.
+    Softsign |x| x / (x.abs() + 1.0);
+    /// `x - tanh(x)`.
+    Tanhshrink Tensor::tanhshrink;
+    /// `min(max(x + 3, 0), 6) / 6`.
+    Hardsigmoid Tensor::hardsigmoid;
+    /// `x · hardsigmoid(x)`.
+    Hardswish Tensor::hardswish;
+    /// [`ELU`] with the scales that keep mean and variance (Klambauer et al., arXiv:1706.02515).
+    SELU Tensor::selu;
+    /// What it gets.
+    Identity Tensor::alias;
+    /// [`Softmax`](crate::Softmax) over the channels of `[.., channels, height, width]`.
+    Softmax2d |x| x.softmax(-3);
+}
+
+/// Activations with numbers: a constructor with PyTorch's defaults, a setter for each number.
+macro_rules! with_numbers { ($(
+    $(#[$doc:meta])* $T:ident { $($(#[$ndoc:meta])* $number:ident = $default:expr),+ } |$s:ident, $x:ident| $f:expr;
+)*) => { $(
+    $(#[$doc])*
+    #[derive(Clone, Copy, Debug, Module)]
+    pub struct $T { $($number: f64),+ }
+    impl $T {
+        /// With PyTorch's defaults.
+        pub fn new() -> Self {
+            Self { $($number: $default),+ }
+        }
+        $($(#[$ndoc])*
+        #[must_use]
+        pub fn $number(self, $number: f64) -> Self {
+            #[allow(clippy::needless_update, reason = "some have one number, some more")]
+            Self { $number, ..self }
+        })+
+    }
+    impl Default for $T {
+        fn default() -> Self {
+            Self::new()
+        }
+    }
+    impl Layer for $T {
+        fn forward(&self, $x: &Tensor) -> Tensor {
+            let $s = self;
+            $f
+        }
+    }
+)* } }
+with_numbers! {
+    /// `x` above 0, `alpha · (eˣ - 1)` below (Clevert et al., arXiv:1511.07289).
+    ELU {
+        /// What it tends to, far below 0; 1 at first.
+        alpha = 1.0
+    } |s, x| x.elu_with(options::Elu { alpha: Scalar::Float(s.alpha), ..Default::default() });
+    /// `max(x, 0) + min(alpha · (e^(x/alpha) - 1), 0)` (Barron, arXiv:1704.07483).
+    CELU {
+        /// What it tends to, far below 0; 1 at first.
+        alpha = 1.0
+    } |s, x| x.celu_with(options::Celu { alpha: Scalar::Float(s.alpha) });
+    /// `x` above 0, `negative_slope · x` below.
+    LeakyReLU {
+        /// 0.01 at first.
+        negative_slope = 0.01
+    } |s, x| x.leaky_relu_with(options::LeakyRelu { negative_slope: Scalar::Float(s.negative_slope) });
+    /// `log(1 + e^(beta · x)) / beta`; `x` itself where `beta · x` is above `threshold`.
+    Softplus {
+        /// How sharp its bend is; 1 at first.
+        beta = 1.0,
+        /// 20 at first.
+        threshold = 20.0
+    } |s, x| x.softplus_with(options::Softplus { beta: Scalar::Float(s.beta), threshold: Scalar::Float(s.threshold) });
+    /// Bounded on both sides.
+    Hardtanh {
+        /// The lower bound, -1 at first.
+        min_val = -1.0,
+        /// The upper bound, 1 at first.
+        max_val = 1.0
+    } |s, x| x.hardtanh_with(options::Hardtanh { min_val: Scalar::Float(s.min_val), max_val: Scalar::Float(s.max_val) });
+    /// 0 within `lambd` of 0, `x` elsewhere.
+    Hardshrink {
+        /// 0.5 at first.
+        lambd = 0.5
+    } |s, x| x.hardshrink_with(options::Hardshrink { lambd: Scalar::Float(s.lambd) });
+    /// 0 within `lambd` of 0, nearer to 0 by `lambd` elsewhere.
+    Softshrink {
+        /// 0.5 at first.
+        lambd = 0.5
+    } |s, x| x.softshrink_with(options::Softshrink { lambd: Scalar::Float(s.lambd) });
+}
+
+/// `x` above `threshold`, `value` elsewhere.
+#[derive(Clone, Copy, Debug, Module)]
+pub struct Threshold {
+    threshold: f64,
+    value: f64,
+}
+impl Threshold {
+    /// These two.
+    pub fn new(threshold: f64, value: f64) -> Self {
+        Self { threshold, value }
+    }
+}
+impl Layer for Threshold {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.threshold(self.threshold, self.value)
+    }
+}
+
+/// The first half of a dim, times the sigmoid of the second (Dauphin et al., arXiv:1612.08083).
+#[derive(Clone, Copy, Debug, Module)]
+pub struct GLU {
+    dim: i64,
+}
+impl GLU {
+    /// Halves of this dim, -1 in PyTorch's default.
+    pub fn new(dim: i64) -> Self {
+        Self { dim }
+    }
+}
+impl Default for GLU {
+    fn default() -> Self {
+        Self::new(-1)
+    }
+}
+impl Layer for GLU {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.glu_with(options::Glu { dim: self.dim })
+    }
+}
+
+/// `x` above 0, a trained slope times `x` below (He et al., arXiv:1502.01852).
+///
+/// # Shape
+/// Any; with several slopes, one for each channel of `[batch, channels, ..]`.
+#[derive(Clone, Debug, Module)]
+pub struct PReLU {
+    /// `[slopes]`, 0.25 at first.
+    pub weight: Param,
+}
+impl PReLU {
+    /// One slope for all, or one for each of so many channels.
+    pub fn new(slopes: usize) -> Self {
+        Self { weight: Param::new(init::constant(&[slopes], 0.25)) }
+    }
+    /// Another first slope.
+    #[must_use]
+    pub fn init(self, slope: f64) -> Self {
+        init::constant_(&self.weight, slope);
+        self
+    }
+}
+impl Default for PReLU {
+    fn default() -> Self {
+        Self::new(1)
+    }
+}
+impl Layer for PReLU {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.prelu(&self.weight)
+    }
+}
+
+/// A function of a dim that sums to 1, or its logarithm.
+macro_rules! over_a_dim { ($($(#[$doc:meta])* $T:ident $f:ident;)*) => { $(
+    $(#[$doc])*
+    #[derive(Clone, Copy, Debug, Module)]
+    pub struct $T {
+        dim: i64,
+    }
+    impl $T {
+        /// Over this dim; -1 is the last.
+        pub fn new(dim: i64) -> Self {
+            Self { dim }
+        }
+    }
+    impl Layer for $T {
+        fn forward(&self, x: &Tensor) -> Tensor {
+            x.$f(self.dim)
+        }
+    }
+)* } }
+over_a_dim! {
+    /// Exponentials along a dim, scaled to sum to 1.
+    Softmax softmax;
+    /// The logarithm of [`Softmax`].
+    LogSoftmax log_softmax;
+    /// [`Softmax`] of `-x`.
+    Softmin softmin;
 }

@@ -1,6 +1,6 @@
-//! Dropout.
+//! Dropout: nothing happens in evaluation.
 use crate::{Layer, Mode, Module, functional as F};
-use rtx_tensor::Tensor;
+use rtx_tensor::{Tensor, no_grad, ones};
 
 /// In training, each element is zero with probability `p` and the rest is scaled by 1/(1-p); in evaluation nothing
 /// happens.
@@ -25,4 +25,97 @@ impl Layer for Dropout {
     fn forward(&self, x: &Tensor) -> Tensor {
         Dropout::forward(self, x)
     }
+}
+
+/// Which elements stand or fall together: those under the first dims up to the channel.
+fn noise_shape(x: &Tensor, dims: usize) -> Vec<usize> {
+    let shape = x.shape();
+    let kept = shape.len().saturating_sub(dims);
+    shape.iter().enumerate().map(|(i, &n)| if i < kept { n } else { 1 }).collect()
+}
+/// 1/(1-p) with probability 1-p, else 0.
+fn noise(x: &Tensor, shape: Vec<usize>, p: f64) -> Tensor {
+    no_grad(|| F::dropout(&ones(shape).to(x.dtype()), p))
+}
+
+macro_rules! channels { ($($(#[$doc:meta])* $T:ident $dims:literal;)*) => { $(
+    $(#[$doc])*
+    #[derive(Clone, Debug, Default, Module)]
+    pub struct $T {
+        p: f64,
+        mode: Mode,
+    }
+    impl $T {
+        /// With probability `p`.
+        pub fn new(p: f64) -> Self {
+            Self { p, mode: Mode::default() }
+        }
+        /// Applies the layer.
+        #[track_caller]
+        pub fn forward(&self, x: &Tensor) -> Tensor {
+            if !self.mode.is_training() || self.p == 0.0 {
+                return x.alias();
+            }
+            x * noise(x, noise_shape(x, $dims), self.p)
+        }
+    }
+    impl Layer for $T {
+        fn forward(&self, x: &Tensor) -> Tensor {
+            $T::forward(self, x)
+        }
+    }
+)* } }
+channels! {
+    /// Dropout of whole channels of `[.., channels, length]` (Tompson et al., arXiv:1411.4280).
+    Dropout1d 1;
+    /// Dropout of whole channels of `[.., channels, height, width]`.
+    Dropout2d 2;
+    /// Dropout of whole channels of `[.., channels, depth, height, width]`.
+    Dropout3d 3;
+}
+
+/// What SELU tends to, far below 0: -scale · alpha.
+const SELU_FLOOR: f64 = -1.758_099_340_847_376_6;
+
+/// What dropped elements become, so that mean 0 and variance 1 stay: dropped to SELU's floor, then moved and scaled
+/// (Klambauer et al., arXiv:1706.02515).
+fn alpha_dropout(x: &Tensor, shape: Vec<usize>, p: f64) -> Tensor {
+    let scale = 1.0 / ((1.0 - p) * (1.0 + p * SELU_FLOOR * SELU_FLOOR)).sqrt();
+    let shift = -scale * p * SELU_FLOOR;
+    let kept = noise(x, shape, p).gt(0);
+    kept.if_else(x, SELU_FLOOR) * scale + shift
+}
+
+macro_rules! alpha { ($($(#[$doc:meta])* $T:ident |$x:ident| $shape:expr;)*) => { $(
+    $(#[$doc])*
+    #[derive(Clone, Debug, Default, Module)]
+    pub struct $T {
+        p: f64,
+        mode: Mode,
+    }
+    impl $T {
+        /// With probability `p`.
+        pub fn new(p: f64) -> Self {
+            Self { p, mode: Mode::default() }
+        }
+        /// Applies the layer.
+        #[track_caller]
+        pub fn forward(&self, $x: &Tensor) -> Tensor {
+            if !self.mode.is_training() || self.p == 0.0 {
+                return $x.alias();
+            }
+            alpha_dropout($x, $shape, self.p)
+        }
+    }
+    impl Layer for $T {
+        fn forward(&self, x: &Tensor) -> Tensor {
+            $T::forward(self, x)
+        }
+    }
+)* } }
+alpha! {
+    /// Dropout that keeps mean and variance, for networks of [`SELU`](crate::SELU).
+    AlphaDropout |x| x.shape();
+    /// [`AlphaDropout`] of whole channels of `[batch, channels, ..]`.
+    FeatureAlphaDropout |x| noise_shape(x, x.rank().saturating_sub(2));
 }

@@ -1,6 +1,6 @@
 //! Rows of a table, by number.
 use crate::{Layer, Module, Param, functional as F};
-use rtx_tensor::{Tensor, randn};
+use rtx_tensor::{Tensor, no_grad, randn};
 
 /// A table of `rows` vectors; the forward pass picks rows.
 ///
@@ -10,21 +10,103 @@ use rtx_tensor::{Tensor, randn};
 pub struct Embedding {
     /// `[rows, width]`.
     pub weight: Param,
+    padding: Option<usize>,
 }
 
 impl Embedding {
     /// A table drawn from N(0, 1), as PyTorch draws it.
     pub fn new(rows: usize, width: usize) -> Self {
-        Self { weight: Param::new(randn([rows, width])) }
+        Self { weight: Param::new(randn([rows, width])), padding: None }
+    }
+    /// This row is zero at first and gets no gradient.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[must_use]
+    #[track_caller]
+    pub fn padding(self, row: usize) -> Self {
+        no_grad(|| {
+            self.weight.i(row).fill_(0);
+        });
+        Self { padding: Some(row), ..self }
+    }
+    /// The table is `weight`: pre-trained vectors.
+    #[must_use]
+    pub fn from_pretrained(weight: Tensor) -> Self {
+        Self { weight: Param::new(weight), padding: None }
     }
     /// The rows that `ids` name.
     #[track_caller]
     pub fn forward(&self, ids: &Tensor) -> Tensor {
-        F::embedding(ids, &self.weight)
+        let rows = F::embedding(ids, &self.weight);
+        let Some(padding) = self.padding else { return rows };
+        // The padding row's gradient ends here: its values go on without it.
+        let keep = ids.ne(padding).unsqueeze(-1);
+        keep.if_else(&rows, &rows.detach())
     }
 }
 impl Layer for Embedding {
     fn forward(&self, x: &Tensor) -> Tensor {
         Embedding::forward(self, x)
+    }
+}
+
+/// How [`EmbeddingBag`] makes one vector of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BagMode {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    #[default]
+    Mean,
+    /// The largest of each element.
+    Max,
+}
+
+/// Sums, means or maxima of rows of a table: one vector for each bag of ids.
+///
+/// # Shape
+/// `[bags, ids]` of integers to `[bags, width]`; weight `[rows, width]`.
+#[derive(Clone, Debug, Module)]
+pub struct EmbeddingBag {
+    /// `[rows, width]`.
+    pub weight: Param,
+    #[module(skip)]
+    mode: BagMode,
+}
+
+impl EmbeddingBag {
+    /// A table drawn from N(0, 1), and means.
+    pub fn new(rows: usize, width: usize) -> Self {
+        Self { weight: Param::new(randn([rows, width])), mode: BagMode::default() }
+    }
+    /// Another way to make one vector of several.
+    #[must_use]
+    pub fn mode(self, mode: BagMode) -> Self {
+        Self { mode, ..self }
+    }
+    /// One vector for each bag.
+    #[track_caller]
+    pub fn forward(&self, bags: &Tensor) -> Tensor {
+        let rows = F::embedding(bags, &self.weight);
+        match self.mode {
+            BagMode::Sum => rows.sum(-2),
+            BagMode::Mean => rows.mean(-2),
+            BagMode::Max => rows.amax(-2),
+        }
+    }
+    /// Sums with a weight for each id, `[bags, ids]`.
+    ///
+    /// # Panics
+    /// When the mode is not [`BagMode::Sum`], or shapes differ.
+    #[track_caller]
+    pub fn forward_weighted(&self, bags: &Tensor, weights: &Tensor) -> Tensor {
+        assert!(self.mode == BagMode::Sum, "embedding_bag: weights of ids are for sums, the mode is {:?}", self.mode);
+        (F::embedding(bags, &self.weight) * weights.unsqueeze(-1)).sum(-2)
+    }
+}
+impl Layer for EmbeddingBag {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        EmbeddingBag::forward(self, x)
     }
 }

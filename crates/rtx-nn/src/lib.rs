@@ -17,26 +17,52 @@ pub mod nn {
 mod activation;
 mod attention;
 mod clip;
+mod container;
+mod distance;
 mod dropout;
 mod embedding;
+mod hooks;
 pub mod init;
 mod leaf;
 mod linear;
+mod loss;
 mod module;
+mod multihead;
 mod norm;
 mod sequential;
 mod state;
+mod transformer;
+mod weight_norm;
 
-pub use activation::{GELU, ReLU, Tanh};
+pub use activation::{
+    CELU, ELU, GELU, GELUTanh, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, Identity, LeakyReLU, LogSigmoid,
+    LogSoftmax, Mish, PReLU, ReLU, ReLU6, SELU, SiLU, Sigmoid, Softmax, Softmax2d, Softmin, Softplus, Softshrink,
+    Softsign, Tanh, Tanhshrink, Threshold,
+};
 pub use attention::{CausalSelfAttention, KvCache};
-pub use clip::clip_grad_norm_;
-pub use dropout::Dropout;
-pub use embedding::Embedding;
+pub use clip::{clip_grad_norm_, clip_grad_value_};
+pub use container::{Flatten, ModuleDict, ModuleList, ParameterDict, ParameterList, Unflatten};
+pub use distance::{CosineSimilarity, PairwiseDistance};
+pub use dropout::{AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout};
+pub use embedding::{BagMode, Embedding, EmbeddingBag};
+pub use hooks::Hooked;
 pub use leaf::{Buffer, Mode, Param};
-pub use linear::Linear;
-pub use module::{Field, Layer, Leaf, Module, Visitor};
-pub use norm::LayerNorm;
+pub use linear::{Bilinear, Linear};
+pub use loss::{
+    BCELoss, BCEWithLogitsLoss, CTCLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss, HingeEmbeddingLoss,
+    HuberLoss, KLDivLoss, L1Loss, LinearCrossEntropyLoss, MSELoss, MarginRankingLoss, MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss,
+    TripletMarginLoss,
+};
+pub use module::{Field, Layer, Leaf, Module, Unmatched, Visitor};
+pub use multihead::{AttentionMasks, MultiheadAttention, causal_mask};
+pub use norm::{LayerNorm, RMSNorm};
 pub use rtx_macros::Module;
 pub use rtx_tensor::functional;
 pub use sequential::Sequential;
 pub use state::{StateDict, load_file, save_file};
+pub use transformer::{
+    DecoderMasks, EncoderMasks, Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
+    TransformerEncoderLayer,
+};
+pub use weight_norm::{WeightNorm, Weighted};

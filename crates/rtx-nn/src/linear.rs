@@ -1,4 +1,4 @@
-//! The affine layer.
+//! The affine layers.
 use crate::{Layer, Module, Param, functional as F, init};
 use rtx_tensor::Tensor;
 
@@ -38,5 +38,48 @@ impl Linear {
 impl Layer for Linear {
     fn forward(&self, x: &Tensor) -> Tensor {
         Linear::forward(self, x)
+    }
+}
+
+/// `x₁ᵀ · weight[o] · x₂ + bias[o]` for each output.
+///
+/// # Shape
+/// `[.., inputs1]` and `[.., inputs2]` to `[.., outputs]`; weight `[outputs, inputs1, inputs2]`, bias `[outputs]`.
+#[derive(Clone, Debug, Module)]
+pub struct Bilinear {
+    /// `[outputs, inputs1, inputs2]`.
+    pub weight: Param,
+    /// `[outputs]`, or none.
+    pub bias: Option<Param>,
+}
+
+impl Bilinear {
+    /// Weight and bias uniform within 1/√inputs1, as PyTorch draws them.
+    pub fn new(inputs1: usize, inputs2: usize, outputs: usize) -> Self {
+        let bound = 1.0 / (inputs1.max(1) as f64).sqrt();
+        let draw = |shape: &[usize]| Param::new(init::uniform(shape, -bound, bound));
+        Self { weight: draw(&[outputs, inputs1, inputs2]), bias: Some(draw(&[outputs])) }
+    }
+    /// Without the bias.
+    #[must_use]
+    pub fn no_bias(self) -> Self {
+        Self { bias: None, ..self }
+    }
+    /// Applies the layer.
+    ///
+    /// # Panics
+    /// When the last dims are not `inputs1` and `inputs2`, or the others differ.
+    #[track_caller]
+    pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Tensor {
+        let [outputs, inputs1, inputs2] = self.weight.dims();
+        let mut shape = x1.shape();
+        shape.pop();
+        shape.push(outputs);
+        let rows = x1.reshape((-1, inputs1)).matmul(&self.weight.permute((1, 0, 2)).reshape((inputs1, -1)));
+        let y = rows.reshape((-1, outputs, inputs2)).matmul(x2.reshape((-1, inputs2, 1))).reshape(shape);
+        match &self.bias {
+            Some(bias) => y + bias,
+            None => y,
+        }
     }
 }

@@ -110,6 +110,21 @@ pub trait Module: Send + Sync {
         }
         Ok(())
     }
+    /// Takes the values of `from` whose names and shapes are the model's, and says which were not: PyTorch's
+    /// `strict=False`.
+    ///
+    /// # Errors
+    /// When a name is there with another shape: the model stays as it was.
+    fn load_matching(&self, from: &StateDict) -> Result<Unmatched> {
+        let ours = self.state_dict();
+        let missing = ours.keys().filter(|name| !from.contains_key(*name)).cloned().collect();
+        let unexpected = from.keys().filter(|name| !ours.contains_key(*name)).cloned().collect();
+        let both: StateDict = ours.into_iter().filter(|(name, _)| from.contains_key(name)).collect();
+        let given = both.keys().map(|name| (name.clone(), from[name].alias())).collect();
+        check_fits(&both, &given)?;
+        both.iter().for_each(|(name, tensor)| tensor.set_data(&from[name].to(tensor.dtype())));
+        Ok(Unmatched { missing, unexpected })
+    }
     /// Layers that behave differently in training (dropout) do so from now on.
     fn train(&self) {
         set_mode(self, true);
@@ -167,6 +182,15 @@ pub trait Module: Send + Sync {
     {
         self.load_state_dict(&state::load_file(path)?)
     }
+}
+
+/// Names that only one side of [`Module::load_matching`] has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unmatched {
+    /// The model's.
+    pub missing: Vec<String>,
+    /// The file's.
+    pub unexpected: Vec<String>,
 }
 
 fn set_mode<M: Module + ?Sized>(module: &M, training: bool) {

@@ -50,6 +50,21 @@
 //! assert_eq!(block.named_parameters()[2].0, "inner.weight");
 //! ```
 
+/// The pages under `docs/`: their code is compiled and run with the tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/getting-started.md")]
+    mod getting_started {}
+    #[doc = include_str!("../../../docs/porting.md")]
+    mod porting {}
+    #[doc = include_str!("../../../docs/concepts.md")]
+    mod concepts {}
+    #[doc = include_str!("../../../docs/random.md")]
+    mod random {}
+    #[doc = include_str!("../../../docs/checkpoints.md")]
+    mod checkpoints {}
+}
+
 /// Layers, and functions of `torch.nn`.
 pub mod nn {
     pub use rtx_nn::*;

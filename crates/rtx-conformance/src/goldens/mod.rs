@@ -1,8 +1,9 @@
-//! PyTorch's answers, from data beside this crate: training runs, operators, optimizers.
+//! PyTorch's answers, from data beside this crate: training runs, operators, modules, optimizers.
 pub mod archive;
 pub mod call_tree;
 pub mod closeness;
 pub mod gpt;
+pub mod modules;
 pub mod opinfo;
 pub mod optim;
 

@@ -153,7 +153,7 @@ fn calls_of(g: &Golden) -> Result<(&str, Vec<serde_json::Value>)> {
 }
 
 /// Without the messages of panics: they are reasons of failures, not news.
-fn quietly<T>(f: impl FnOnce() -> T) -> T {
+pub(super) fn quietly<T>(f: impl FnOnce() -> T) -> T {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let out = f();
@@ -214,7 +214,7 @@ fn in_a_thread(golden: Arc<Golden>, i: usize, call: serde_json::Value) -> Outcom
     }
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("without a message").to_owned()
 }

@@ -1,0 +1,71 @@
+//! How near vectors are.
+use crate::Module;
+use rtx_tensor::{Tensor, call};
+
+/// x₁ · x₂ / (|x₁| |x₂|) along a dim.
+#[derive(Clone, Copy, Debug, Module)]
+pub struct CosineSimilarity {
+    dim: i64,
+    eps: f64,
+}
+impl CosineSimilarity {
+    /// Along this dim (PyTorch's default is 1); lengths below 1e-8 count as 1e-8.
+    pub fn new(dim: i64) -> Self {
+        Self { dim, eps: 1e-8 }
+    }
+    /// Another least length.
+    #[must_use]
+    pub fn eps(self, eps: f64) -> Self {
+        Self { eps, ..self }
+    }
+    /// Of each pair.
+    #[track_caller]
+    pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Tensor {
+        let length = |x: &Tensor| (x * x).sum(self.dim).sqrt().clamp_min(self.eps);
+        (x1 * x2).sum(self.dim) / (length(x1) * length(x2))
+    }
+}
+
+/// ‖x₁ - x₂ + eps‖ₚ over the last dim.
+#[derive(Clone, Copy, Debug, Module)]
+pub struct PairwiseDistance {
+    p: f64,
+    eps: f64,
+    keep: bool,
+}
+impl PairwiseDistance {
+    /// The 2-norm, eps 1e-6.
+    pub fn new() -> Self {
+        Self { p: 2.0, eps: 1e-6, keep: false }
+    }
+    /// Another norm.
+    #[must_use]
+    pub fn p(self, p: f64) -> Self {
+        Self { p, ..self }
+    }
+    /// Another number added to each difference, so that the gradient exists where vectors are equal.
+    #[must_use]
+    pub fn eps(self, eps: f64) -> Self {
+        Self { eps, ..self }
+    }
+    /// Keeps the last dim, of size 1.
+    #[must_use]
+    pub fn keep_dim(self) -> Self {
+        Self { keep: true, ..self }
+    }
+    /// Of each pair.
+    #[track_caller]
+    pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Tensor {
+        let away = x1 - x2 + self.eps;
+        let args = [(&away).into(), self.p.into(), vec![-1].into(), self.keep.into()];
+        match call("linalg_vector_norm", &args, &[]) {
+            Ok(mut outs) => outs.swap_remove(0),
+            Err(e) => panic!("{e}"),
+        }
+    }
+}
+impl Default for PairwiseDistance {
+    fn default() -> Self {
+        Self::new()
+    }
+}
