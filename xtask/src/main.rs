@@ -12,7 +12,7 @@ const HELP: &str = "cargo xtask <command>
   ci                     everything that CI runs: format, clippy, tidy, tests, sabotage, the main job
   tidy                   the house rules that a program can check
   codegen [--check]      derive the committed listings from the op table (--check: only compare)
-  goldens WHAT [--dir D] compare with PyTorch's answers: train gpt, opinfo, modules, optim
+  goldens WHAT [--dir D] compare with PyTorch's answers: train cnn|gpt|lstm, opinfo, modules, optim
   bench [ARGS]           time training steps and kernels; prints ratios, --json FILE writes them
   sabotage [NAME ...]    break each contract in a copy and see that a test notices
   new-op NAME            add an op: one literal and one list line";

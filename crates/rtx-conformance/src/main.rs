@@ -7,11 +7,13 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["goldens", "opinfo", rest @ ..] => goldens_opinfo(rest),
-        ["goldens", "train", "gpt", rest @ ..] => directory(rest).and_then(|dir| goldens_gpt(&dir)),
+        ["goldens", "train", name @ ("cnn" | "gpt" | "lstm"), rest @ ..] => {
+            directory(rest).and_then(|dir| goldens_train(name, &dir))
+        }
         ["goldens", "modules", rest @ ..] => goldens_modules(rest),
         ["goldens", "optim", rest @ ..] => directory_of(rest, "optim").and_then(|dir| goldens_optim(&dir)),
         ["bench", rest @ ..] => bench(rest),
-        _ => Err("goldens train gpt [--dir DIR]\n\
+        _ => Err("goldens train cnn|gpt|lstm [--dir DIR]\n\
             goldens opinfo [--dir DIR] [--op NAME] [--dtype f32|bf16|i64] [--failures] [--json FILE] [--bless]\n\
             goldens modules [--dir DIR] [--module NAME] [--failures] [--bless]\n\
             goldens optim [--dir DIR]\n\
@@ -118,8 +120,16 @@ fn goldens_opinfo(rest: &[&str]) -> Result<(), String> {
     }
 }
 
-fn goldens_gpt(dir: &std::path::Path) -> Result<(), String> {
-    let report = rtx_conformance::goldens::gpt::run(&dir.join("train/gpt")).map_err(|e| e.to_string())?;
-    print!("{report}");
-    if report.passed() { Ok(()) } else { Err("gpt differs from PyTorch's run".into()) }
+/// A training run; one that differs fails.
+fn goldens_train(name: &str, dir: &std::path::Path) -> Result<(), String> {
+    use rtx_conformance::goldens::{cnn, gpt, lstm};
+    let dir = dir.join("train").join(name);
+    let report = match name {
+        "cnn" => cnn::run(&dir).map(|r| (r.to_string(), r.passed())),
+        "lstm" => lstm::run(&dir).map(|r| (r.to_string(), r.passed())),
+        _ => gpt::run(&dir).map(|r| (r.to_string(), r.passed())),
+    };
+    let (text, passed) = report.map_err(|e| e.to_string())?;
+    print!("{text}");
+    if passed { Ok(()) } else { Err(format!("{name} differs from PyTorch's run")) }
 }

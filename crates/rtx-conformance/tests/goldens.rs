@@ -7,6 +7,20 @@ fn gpt_trains_as_in_pytorch() {
     assert!(report.passed(), "{report}");
 }
 
+#[test]
+fn a_convolutional_network_trains_as_in_pytorch() {
+    let report = rtx_conformance::goldens::cnn::run(&rtx_conformance::goldens::default_dir().join("train/cnn"))
+        .expect("the goldens are in the repository");
+    assert!(report.passed(), "{report}");
+}
+
+#[test]
+fn a_recurrent_network_trains_as_in_pytorch() {
+    let report = rtx_conformance::goldens::lstm::run(&rtx_conformance::goldens::default_dir().join("train/lstm"))
+        .expect("the goldens are in the repository");
+    assert!(report.passed(), "{report}");
+}
+
 /// What is not built yet is named here, and nothing else fails.
 #[test]
 fn optimizers_and_schedules_are_pytorchs() {

@@ -52,7 +52,7 @@ impl Executor {
             first.then(|| HeldValue { ty: value.ty().clone(), bytes: value.ty().bytes(), location: value.location() })
         };
         let mut found: Vec<HeldValue> = self.register().held().iter().filter_map(of).collect();
-        found.sort_by(|a, b| b.bytes.cmp(&a.bytes));
+        found.sort_by_key(|v| std::cmp::Reverse(v.bytes));
         found.truncate(n);
         found
     }

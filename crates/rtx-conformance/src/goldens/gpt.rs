@@ -3,9 +3,8 @@
 //! The configuration: two pre-norm blocks, width 64, four heads, context 64, tied head; mean cross-entropy over 8 × 64
 //! tokens; gradients clipped to norm 1; AdamW (0.9, 0.95), eps 1e-8, decay 0.1 on every parameter; learning rate 5e-3
 //! after ten steps of warm-up.
-use rtx_core::{Error, Kind};
+use super::trajectory::{Trajectory, find, relative_error};
 use rustytorch::prelude::*;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -159,7 +158,7 @@ impl fmt::Display for Report {
 /// Trains and compares.
 ///
 /// # Errors
-/// [`Kind::Io`] and [`Kind::Format`] for the files in `dir`.
+/// For files in `dir` that are missing or of another form.
 pub fn run(dir: &Path) -> Result<Report> {
     let golden = Trajectory::read(&dir.join("trajectory.json"))?;
     let batches = nn::load_file(dir.join("batches.safetensors"))?;
@@ -168,10 +167,7 @@ pub fn run(dir: &Path) -> Result<Report> {
     let mut opt = optim::AdamW::new(model.parameters(), 5e-3).betas(0.9, 0.95).eps(1e-8).weight_decay(0.1);
     let mut steps = Vec::new();
     for step in 0..golden.loss.len() {
-        let name = format!("{step}.tokens");
-        let tokens =
-            batches.get(&name).ok_or_else(|| Error::new(Kind::Format, format!("batches.safetensors: no {name}")))?;
-        let loss = model.loss(tokens);
+        let loss = model.loss(find(&batches, &format!("{step}.tokens"))?);
         opt.zero_grad();
         loss.backward();
         let norm = nn::clip_grad_norm_(&model.parameters(), 1.0);
@@ -182,44 +178,9 @@ pub fn run(dir: &Path) -> Result<Report> {
     let last = nn::load_file(dir.join("final_f64.safetensors"))?;
     let mut weights = Vec::new();
     for (name, ours) in model.state_dict() {
-        let want =
-            last.get(&name).ok_or_else(|| Error::new(Kind::Format, format!("final_f64.safetensors: no {name}")))?;
+        let error = relative_error(&ours, find(&last, &name)?)?;
         let own = golden.own_error.get(&name).copied().unwrap_or(0.0);
-        weights.push((name, relative_error(&ours, want)?, own));
+        weights.push((name, error, own));
     }
     Ok(Report { steps, weights })
-}
-
-/// Distance over length, in float64.
-fn relative_error(ours: &Tensor, want: &Tensor) -> Result<f64> {
-    let (a, b) = (ours.to(F64).to_vec::<f64>()?, want.to(F64).to_vec::<f64>()?);
-    let distance: f64 = a.iter().zip(&b).map(|(x, y)| (x - y) * (x - y)).sum();
-    let length: f64 = b.iter().map(|y| y * y).sum();
-    Ok((distance / length).sqrt())
-}
-
-struct Trajectory {
-    loss: Vec<f64>,
-    norm: Vec<f64>,
-    own_error: BTreeMap<String, f64>,
-}
-
-impl Trajectory {
-    fn read(path: &Path) -> Result<Self> {
-        let text =
-            std::fs::read_to_string(path).map_err(|e| Error::new(Kind::Io, format!("{}: {e}", path.display())))?;
-        let json: serde_json::Value =
-            serde_json::from_str(&text).map_err(|e| Error::new(Kind::Format, format!("{}: {e}", path.display())))?;
-        let list = |v: &serde_json::Value| {
-            v.as_array().map(|a| a.iter().filter_map(serde_json::Value::as_f64).collect()).unwrap_or_default()
-        };
-        let own = json["torch_f32_vs_f64_rel_weight_error"].as_object();
-        Ok(Trajectory {
-            loss: list(&json["float64"]["loss"]),
-            norm: list(&json["float64"]["grad_norm"]),
-            own_error: own
-                .map(|o| o.iter().filter_map(|(k, v)| Some((k.clone(), v.as_f64()?))).collect())
-                .unwrap_or_default(),
-        })
-    }
 }

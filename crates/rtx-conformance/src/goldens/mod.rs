@@ -2,10 +2,13 @@
 pub mod archive;
 pub mod call_tree;
 pub mod closeness;
+pub mod cnn;
 pub mod gpt;
+pub mod lstm;
 pub mod modules;
 pub mod opinfo;
 pub mod optim;
+pub mod trajectory;
 
 use std::path::{Path, PathBuf};
 
