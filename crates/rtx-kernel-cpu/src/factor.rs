@@ -129,10 +129,10 @@ impl<T: Real> Code for FactorCode<T> {
         let k = m.min(n);
         let mut buffers = Buffers { launch, buffer: 0, size: 3 };
         let x = buffers.next::<T>(2);
-        // SAFETY (of every load and store below): claims make the buffers as the sizes say; matrix `i` is one thread's.
         match self.0 {
             Factor::Cholesky => {
                 let (l, info) = (buffers.next::<T>(2), buffers.next::<i64>(0));
+                // SAFETY: claims make the buffers as the sizes say; matrix `i` is one thread's.
                 each_matrix(batch, n * n, |i, a| unsafe {
                     load(x, i, n, n, a);
                     let failed = dense::cholesky(a, n);
@@ -143,6 +143,7 @@ impl<T: Real> Code for FactorCode<T> {
             Factor::Lu => {
                 let (lu, pivots) = (buffers.next::<T>(2), buffers.next::<i64>(1));
                 let (perm, info) = (buffers.next::<i64>(1), buffers.next::<i64>(0));
+                // SAFETY: claims make the buffers as the sizes say; matrix `i` is one thread's.
                 each_matrix(batch, m * n + k + m, |i, a| unsafe {
                     let (a, rest) = a.split_at_mut(m * n);
                     let (swaps, order) = rest.split_at_mut(k);
@@ -157,6 +158,7 @@ impl<T: Real> Code for FactorCode<T> {
             Factor::Qr { full } => {
                 let (q, r) = (buffers.next::<T>(2), buffers.next::<T>(2));
                 let columns = if full { m } else { k };
+                // SAFETY: claims make the buffers as the sizes say; matrix `i` is one thread's.
                 each_matrix(batch, m * n + m * columns + k * m, |i, a| unsafe {
                     let (a, rest) = a.split_at_mut(m * n);
                     let (whole, reflections) = rest.split_at_mut(m * columns);
@@ -168,6 +170,7 @@ impl<T: Real> Code for FactorCode<T> {
             }
             Factor::Eigh => {
                 let (values, vectors) = (buffers.next::<T>(1), buffers.next::<T>(2));
+                // SAFETY: claims make the buffers as the sizes say; matrix `i` is one thread's.
                 each_matrix(batch, 2 * n * n + n, |i, a| unsafe {
                     let (a, rest) = a.split_at_mut(n * n);
                     let (v, w) = rest.split_at_mut(n * n);
@@ -182,6 +185,7 @@ impl<T: Real> Code for FactorCode<T> {
                 // A tall matrix is the transpose of a wide one.
                 let tall = m > n;
                 let (l, rows) = (m.max(n), if full { m.max(n) } else { k });
+                // SAFETY: claims make the buffers as the sizes say; matrix `i` is one thread's.
                 each_matrix(batch, m * n + k * k + k + rows * l, |i, a| unsafe {
                     let (a, rest) = a.split_at_mut(m * n);
                     let (small, rest) = rest.split_at_mut(k * k);

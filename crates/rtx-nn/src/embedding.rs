@@ -42,7 +42,7 @@ impl Embedding {
         let Some(padding) = self.padding else { return rows };
         // The padding row's gradient ends here: its values go on without it.
         let keep = ids.ne(padding).unsqueeze(-1);
-        keep.if_else(&rows, &rows.detach())
+        keep.if_else(&rows, rows.detach())
     }
 }
 impl Layer for Embedding {

@@ -75,7 +75,7 @@ impl Bilinear {
         let mut shape = x1.shape();
         shape.pop();
         shape.push(outputs);
-        let rows = x1.reshape((-1, inputs1)).matmul(&self.weight.permute((1, 0, 2)).reshape((inputs1, -1)));
+        let rows = x1.reshape((-1, inputs1)).matmul(self.weight.permute((1, 0, 2)).reshape((inputs1, -1)));
         let y = rows.reshape((-1, outputs, inputs2)).matmul(x2.reshape((-1, inputs2, 1))).reshape(shape);
         match &self.bias {
             Some(bias) => y + bias,

@@ -33,6 +33,7 @@ macro_rules! losses { ($(
         }
         /// What becomes of the single losses: `mean`, `sum` or `none`.
         #[must_use]
+        #[allow(clippy::needless_update, reason = "some losses have nothing else to set")]
         pub fn reduction(self, reduction: &'static str) -> Self {
             Self { reduction, ..self }
         }

@@ -339,7 +339,7 @@ mod tests {
         );
         let as_f64 = Arg::DType(DType::F64);
         assert_eq!(of(&sigs, &[x.clone(), as_f64.clone()], &[]).expect("dtype"), (1, vec![x.clone(), as_f64]));
-        let read = of(&sigs, &[x.clone()], &[("size", x.clone())]).expect("read");
+        let read = of(&sigs, std::slice::from_ref(&x), &[("size", x.clone())]).expect("read");
         assert_eq!(read, (0, vec![x.clone(), ints(&[7])]), "a tensor of integers is read");
         let none = of(&sigs, &[x.clone(), Arg::Str("f")], &[]).expect_err("neither");
         assert_eq!(none.message(), "view: no overload takes these arguments");

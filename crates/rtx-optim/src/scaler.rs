@@ -145,7 +145,7 @@ impl GradScaler {
             // Growing past the largest number is no growth.
             let larger = chosen(&larger.isfinite(), &larger, &self.scale)?;
             let good = chosen(&grows, &larger, &self.scale)?;
-            let zero = &self.good_steps * 0;
+            let zero = self.good_steps.zeros_like();
             let steps = chosen(&found.logical_or(&grows), &zero, &counted)?;
             self.good_steps.set_data(&steps);
             self.scale.set_data(&chosen(&found, &(&self.scale * self.backoff), &good)?);

@@ -10,7 +10,7 @@ struct Binarize;
 impl Function<1> for Binarize {
     fn forward(&self, saved: &mut Saved, [w]: [&Tensor; 1]) -> Tensor {
         saved.save(w);
-        w.ge(0).if_else(&torch::ones_like(w), -1.0)
+        w.ge(0).if_else(torch::ones_like(w), -1.0)
     }
     fn backward(&self, saved: &Saved, grad: &Tensor) -> [Option<Tensor>; 1] {
         [Some(saved.get(0).abs().le(1.0).if_else(grad, 0.0))]

@@ -126,12 +126,12 @@ fn linear(name: &str, a: &mut Arguments, _: &Inputs<'_>) -> Option<Found> {
                 None => all,
             })
         })(),
-        "LayerNorm" => (|| {
+        "LayerNorm" => {
             let all = nn::LayerNorm::new(a.ints(0, "normalized_shape").unwrap_or_default());
             let all = all.eps(a.float_or(1, "eps", 1e-5));
             let (affine, bias) = (a.flag(2, "elementwise_affine", true), a.flag(3, "bias", true));
             layer(when(!affine, when(!bias, all, |l| l.no_bias()), |l| l.no_affine()))
-        })(),
+        }
         "RMSNorm" => {
             let all = nn::RMSNorm::new(a.ints(0, "normalized_shape").unwrap_or_default());
             let all = match a.float(1, "eps") {
