@@ -78,8 +78,8 @@ const SABOTAGES: &[Sabotage] = &[
         name: "casts",
         breaks: "N1: a pair of casts that rounds is dropped",
         file: "crates/rtx-compiler/src/simplify.rs",
-        find: "if holds(middle, self.graph.ty(y).dtype) =>",
-        replace: "if holds(middle, self.graph.ty(y).dtype) || middle.is_float() =>",
+        find: "    holds(middle, from) && (!saturates || holds(to, from))",
+        replace: "    (holds(middle, from) || middle.is_float()) && (!saturates || holds(to, from))",
         test: PROGRAMS,
     },
     Sabotage {

@@ -16,8 +16,10 @@ pub mod nn {
 
 mod activation;
 mod attention;
+mod channel_norm;
 mod clip;
 mod container;
+mod conv;
 mod distance;
 mod dropout;
 mod embedding;
@@ -29,6 +31,7 @@ mod loss;
 mod module;
 mod multihead;
 mod norm;
+mod pool;
 mod sequential;
 mod state;
 mod transformer;
@@ -40,8 +43,10 @@ pub use activation::{
     Softsign, Tanh, Tanhshrink, Threshold,
 };
 pub use attention::{CausalSelfAttention, KvCache};
+pub use channel_norm::{BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm};
 pub use clip::{clip_grad_norm_, clip_grad_value_};
 pub use container::{Flatten, ModuleDict, ModuleList, ParameterDict, ParameterList, Unflatten};
+pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use distance::{CosineSimilarity, PairwiseDistance};
 pub use dropout::{AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout};
 pub use embedding::{BagMode, Embedding, EmbeddingBag};
@@ -57,6 +62,10 @@ pub use loss::{
 pub use module::{Field, Layer, Leaf, Module, Unmatched, Visitor};
 pub use multihead::{AttentionMasks, MultiheadAttention, causal_mask};
 pub use norm::{LayerNorm, RMSNorm};
+pub use pool::{
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d,
+    AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
+};
 pub use rtx_macros::Module;
 pub use rtx_tensor::functional;
 pub use sequential::Sequential;

@@ -9,6 +9,7 @@ use crate::{
 use rtx_core::{Error, Kind};
 
 pub use crate::losses::*;
+pub use crate::spatial::*;
 
 /// max(x, 0).
 #[track_caller]

@@ -39,6 +39,7 @@ mod recurrent;
 mod scope;
 mod search;
 pub mod shape;
+mod spatial;
 mod spelled;
 mod stats;
 mod tape;

@@ -618,7 +618,7 @@ fn what_has_no_kernel_is_refused() {
     let nest = |t: &str| format!("nest 0\nbuffer {t}\n%0 = load {t} b0 +0\n%1 = add {t} %0 %0\n");
     let stored =
         |t: &str| nest(t).replace("%0 = load", "buffer X written\n%0 = load").replace('X', t) + "store b1 +0 = %1\n";
-    let refused = |t| schedule(&Nest::parse(&stored(t)).unwrap()).err();
+    let refused = |t| Nest::parse(&stored(t)).and_then(|n| schedule(&n)).err();
     assert_eq!(refused("f8e4m3").as_deref(), Some("%1: no kernel for f8e4m3"));
     assert_eq!(refused("c64").as_deref(), Some("%1: does not take c64"));
     assert_eq!(refused("f16"), None);

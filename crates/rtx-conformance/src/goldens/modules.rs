@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod arguments;
 mod build;
+mod spatial;
 
 use arguments::Arguments;
 

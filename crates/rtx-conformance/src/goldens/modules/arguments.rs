@@ -74,7 +74,7 @@ impl Arguments {
     pub fn ints(&mut self, i: usize, name: &str) -> Option<Vec<i64>> {
         match self.take(i, name)? {
             Node::Number(s) => Some(vec![s.to_f64() as i64]),
-            Node::List(l) => {
+            Node::List(l) | Node::Tuple(l) => {
                 l.iter().map(|n| if let Node::Number(Scalar::Int(n)) = n { Some(*n) } else { None }).collect()
             }
             _ => None,

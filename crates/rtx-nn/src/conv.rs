@@ -1,0 +1,110 @@
+//! Convolution layers, and transposed ones.
+use crate::{Layer, Module, Param, functional as F, init};
+use rtx_tensor::{Tensor, shape::IntoShape};
+
+/// Sizes for each of `N` dims: one number stands for all.
+fn each<const N: usize>(sizes: impl IntoShape) -> [i64; N] {
+    let sizes = sizes.sizes();
+    std::array::from_fn(|i| sizes.get(i).or(sizes.last()).copied().unwrap_or(1))
+}
+
+macro_rules! convolutions {
+    ($($(#[$doc:meta])* $T:ident $N:literal $function:ident $transposed:literal;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// Setters after `new`: `stride`, `padding`, `dilation`, `groups`, `no_bias`; a number counts for every dim.
+        #[derive(Clone, Debug, Module)]
+        pub struct $T {
+            /// Of a convolution `[outputs, inputs / groups, kernel..]`, of a transposed one `[inputs, outputs / groups, kernel..]`.
+            pub weight: Param,
+            /// `[outputs]`, or none.
+            pub bias: Option<Param>,
+            #[module(skip)]
+            options: F::ConvOptions,
+            channels: [usize; 2],
+            kernel: Vec<usize>,
+        }
+        impl $T {
+            /// Weight and bias uniform within 1/√(inputs of one output), as PyTorch draws them.
+            pub fn new(inputs: usize, outputs: usize, kernel: impl IntoShape) -> Self {
+                let kernel = each::<$N>(kernel).map(|n| usize::try_from(n).unwrap_or(0)).to_vec();
+                Self::drawn([inputs, outputs], kernel, F::ConvOptions::default())
+            }
+            fn drawn([inputs, outputs]: [usize; 2], kernel: Vec<usize>, options: F::ConvOptions) -> Self {
+                let groups = usize::try_from(options.groups).unwrap_or(1).max(1);
+                let (first, second) =
+                    if $transposed { (inputs, outputs / groups) } else { (outputs, inputs / groups) };
+                let shape: Vec<usize> = [first, second].into_iter().chain(kernel.iter().copied()).collect();
+                let fan = (second * kernel.iter().product::<usize>()).max(1);
+                let bound = 1.0 / (fan as f64).sqrt();
+                let draw = |shape: &[usize]| Param::new(init::uniform(shape, -bound, bound));
+                Self { weight: draw(&shape), bias: Some(draw(&[outputs])), options, channels: [inputs, outputs], kernel }
+            }
+            /// How far apart windows are.
+            #[must_use]
+            pub fn stride(mut self, stride: impl IntoShape) -> Self {
+                self.options.stride = each::<$N>(stride).to_vec();
+                self
+            }
+            /// Zeros on both sides.
+            #[must_use]
+            pub fn padding(mut self, padding: impl IntoShape) -> Self {
+                self.options.padding = each::<$N>(padding).to_vec();
+                self
+            }
+            /// How far apart a window's elements are.
+            #[must_use]
+            pub fn dilation(mut self, dilation: impl IntoShape) -> Self {
+                self.options.dilation = each::<$N>(dilation).to_vec();
+                self
+            }
+            /// Sizes added at the end of the result of a transposed convolution.
+            #[must_use]
+            pub fn output_padding(mut self, padding: impl IntoShape) -> Self {
+                self.options.output_padding = each::<$N>(padding).to_vec();
+                self
+            }
+            /// Channels in so many groups; weight and bias are drawn anew.
+            #[must_use]
+            pub fn groups(self, groups: usize) -> Self {
+                let bias = self.bias.is_some();
+                let options = F::ConvOptions { groups: groups as i64, ..self.options };
+                let drawn = Self::drawn(self.channels, self.kernel, options);
+                if bias { drawn } else { drawn.no_bias() }
+            }
+            /// Without the bias; its draw was never computed.
+            #[must_use]
+            pub fn no_bias(self) -> Self {
+                Self { bias: None, ..self }
+            }
+            /// Applies the layer.
+            ///
+            /// # Panics
+            /// When the channels of `x` are not `inputs`.
+            #[track_caller]
+            pub fn forward(&self, x: &Tensor) -> Tensor {
+                F::$function(x, &self.weight, self.bias.as_deref(), &self.options)
+            }
+        }
+        impl Layer for $T {
+            fn forward(&self, x: &Tensor) -> Tensor {
+                $T::forward(self, x)
+            }
+        }
+    )* };
+}
+
+convolutions! {
+    /// Convolution over one dim: `[n, inputs, l]` to `[n, outputs, l']`.
+    Conv1d 1 conv1d false;
+    /// Convolution over two dims: `[n, inputs, h, w]` to `[n, outputs, h', w']`.
+    Conv2d 2 conv2d false;
+    /// Convolution over three dims: `[n, inputs, d, h, w]` to `[n, outputs, d', h', w']`.
+    Conv3d 3 conv3d false;
+    /// Transposed convolution over one dim.
+    ConvTranspose1d 1 conv_transpose1d true;
+    /// Transposed convolution over two dims.
+    ConvTranspose2d 2 conv_transpose2d true;
+    /// Transposed convolution over three dims.
+    ConvTranspose3d 3 conv_transpose3d true;
+}

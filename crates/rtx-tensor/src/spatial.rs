@@ -1,0 +1,147 @@
+//! Convolutions and the norms of channels: functions of `torch.nn.functional` that take weights.
+use crate::{
+    Result, Tensor,
+    call::{self, Argument},
+    failure::OrPanic,
+};
+
+/// How a convolution walks: for each spatial dim, or one number for all; empty lists mean PyTorch's defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConvOptions {
+    /// How far apart windows are.
+    pub stride: Vec<i64>,
+    /// Zeros on both sides.
+    pub padding: Vec<i64>,
+    /// How far apart a window's elements are.
+    pub dilation: Vec<i64>,
+    /// Into how many groups channels are split.
+    pub groups: i64,
+    /// For transposed convolutions: sizes added at the end of the result.
+    pub output_padding: Vec<i64>,
+}
+impl Default for ConvOptions {
+    fn default() -> Self {
+        Self { stride: vec![], padding: vec![], dilation: vec![], groups: 1, output_padding: vec![] }
+    }
+}
+
+impl ConvOptions {
+    /// What is set, by name.
+    fn keywords(&self, transposed: bool) -> Vec<(&'static str, Argument)> {
+        let lists = [
+            ("stride", &self.stride),
+            ("padding", &self.padding),
+            ("dilation", &self.dilation),
+            ("output_padding", &self.output_padding),
+        ];
+        let given = lists.into_iter().filter(|(name, v)| !v.is_empty() && (transposed || *name != "output_padding"));
+        let given = given.map(|(name, v)| (name, v.clone().into()));
+        given.chain([("groups", self.groups.into())]).collect()
+    }
+}
+
+macro_rules! convolutions {
+    ($($(#[$doc:meta])* $name:ident $transposed:literal;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Panics
+        /// When channels, groups or sizes do not fit.
+        #[track_caller]
+        pub fn $name(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, options: &ConvOptions) -> Tensor {
+            let args = [input.into(), weight.into(), bias.into()];
+            call::call(stringify!($name), &args, &options.keywords($transposed)).or_panic().swap_remove(0)
+        }
+    )* };
+}
+
+convolutions! {
+    /// Convolution of `[n, c, l]` with `[o, c / groups, k]`.
+    conv1d false;
+    /// Convolution of `[n, c, h, w]` with `[o, c / groups, kh, kw]`.
+    conv2d false;
+    /// Convolution of `[n, c, d, h, w]` with `[o, c / groups, kd, kh, kw]`.
+    conv3d false;
+    /// The transpose of [`conv1d`] with respect to its input; weight `[c, o / groups, k]`.
+    conv_transpose1d true;
+    /// The transpose of [`conv2d`] with respect to its input; weight `[c, o / groups, kh, kw]`.
+    conv_transpose2d true;
+    /// The transpose of [`conv3d`] with respect to its input; weight `[c, o / groups, kd, kh, kw]`.
+    conv_transpose3d true;
+}
+
+/// Normalization over channels in groups, `[n, c, ..]`, with a weight and a bias for each channel.
+///
+/// # Panics
+/// When the groups do not split the channels.
+#[track_caller]
+pub fn group_norm(x: &Tensor, groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
+    let args = [x.into(), groups.into(), weight.into(), bias.into(), eps.into()];
+    call::call("group_norm", &args, &[]).or_panic().swap_remove(0)
+}
+
+/// Division by a power of the mean square of neighbouring channels (Krizhevsky et al. 2012).
+///
+/// # Panics
+/// When `x` has no channels.
+#[track_caller]
+pub fn local_response_norm(x: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Tensor {
+    let args = [x.into(), size.into(), alpha.into(), beta.into(), k.into()];
+    call::call("local_response_norm", &args, &[]).or_panic().swap_remove(0)
+}
+
+/// Normalization of each channel by given statistics.
+///
+/// # Panics
+/// When sizes differ from the channels.
+#[track_caller]
+pub fn batch_norm(
+    x: &Tensor,
+    [mean, var]: [&Tensor; 2],
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+) -> Tensor {
+    let args = [x.into(), weight.into(), bias.into(), mean.into(), var.into(), false.into(), 0.1.into(), eps.into()];
+    call::call("batch_norm", &args, &[]).or_panic().swap_remove(0)
+}
+
+/// Normalization of each channel by its own statistics over the batch; also the running statistics moved towards them.
+///
+/// # Errors
+/// When sizes differ from the channels, or there is one value a channel.
+#[track_caller]
+pub fn batch_norm_train(
+    x: &Tensor,
+    [mean, var]: [&Tensor; 2],
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    (momentum, eps): (f64, f64),
+) -> Result<[Tensor; 3]> {
+    let args =
+        [x.into(), weight.into(), bias.into(), mean.into(), var.into(), true.into(), momentum.into(), eps.into()];
+    let mut outs = call::call("_native_batch_norm_legit_functional", &args, &[])?;
+    let (var, mean) = (outs.swap_remove(4), outs.swap_remove(3));
+    Ok([outs.swap_remove(0), mean, var])
+}
+
+/// Normalization of each channel by its own statistics over the batch, without running ones.
+///
+/// # Panics
+/// When there is one value a channel.
+#[track_caller]
+pub fn batch_norm_plain(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
+    let none = Argument::None;
+    let args = [x.into(), weight.into(), bias.into(), none.clone(), none, true.into(), 0.1.into(), eps.into()];
+    call::call("batch_norm", &args, &[]).or_panic().swap_remove(0)
+}
+
+/// Normalization of each channel of each example by its own statistics.
+///
+/// # Panics
+/// When there is one value a channel.
+#[track_caller]
+pub fn instance_norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
+    let none = Argument::None;
+    let args = [x.into(), weight.into(), bias.into(), none.clone(), none, true.into(), 0.1.into(), eps.into()];
+    call::call("instance_norm", &args, &[]).or_panic().swap_remove(0)
+}
