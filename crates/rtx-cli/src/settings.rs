@@ -196,7 +196,7 @@ settings! {
     seed: u64,
     /// Blocks of the GPT.
     layers: usize,
-    /// Width of the GPT, channels of the convolutional net.
+    /// Width of the GPT or of the perceptron's hidden layers.
     width: usize,
     /// Heads of attention.
     heads: usize,
@@ -204,7 +204,7 @@ settings! {
     context: usize,
     /// Deviation of the first weights.
     init: f64,
-    /// Part of the activations that training leaves out, in the convolutional net.
+    /// Part of the activations that training leaves out, in the perceptron.
     dropout: f64,
     /// Steps between two lines of the log.
     report: u64,

@@ -1,4 +1,4 @@
-//! A critic whose slope is held at 1 (Gulrajani et al., arXiv:1704.00028): a gradient inside a loss.
+//! A critic whose slope is held under 1 (Gulrajani et al., arXiv:1704.00028): a gradient inside a loss.
 use rustytorch::{self as torch, Grad, prelude::*};
 
 fn main() -> Result<()> {
@@ -11,8 +11,9 @@ fn main() -> Result<()> {
         let part = torch::rand([256, 1]);
         let between = (&a * &part + &b * (1.0 - &part)).requires_grad_();
         let [slope] = Grad::of(&critic.forward(&between).sum(..)).create_graph().wrt([&between]);
-        let penalty = (slope.abs() - 1.0).square().mean(..);
-        let loss = critic.forward(&a).mean(..) - critic.forward(&b).mean(..) + penalty * 10.0;
+        // One-sided: a critic that starts with the wrong sign has no barrier to cross.
+        let penalty = (slope.abs() - 1.0).relu().square().mean(..);
+        let loss = critic.forward(&a).mean(..) - critic.forward(&b).mean(..) + penalty * 20.0;
         opt.zero_grad();
         loss.backward();
         opt.step()?;
