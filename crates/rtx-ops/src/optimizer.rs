@@ -13,6 +13,10 @@ mod adam;
 mod adaptive;
 mod descent;
 
+pub use adam::{ADAM_STEP, ADAMAX_STEP, NADAM_STEP, RADAM_STEP};
+pub use adaptive::{ADADELTA_STEP, ADAFACTOR_STEP, ADAGRAD_STEP, RMSPROP_STEP};
+pub use descent::{ASGD_STEP, MUON_STEP, RPROP_STEP, SGD_STEP};
+
 /// The family.
 pub const ALL: &[&OpDef] = &[
     &adam::ADAM_STEP,

@@ -6,6 +6,7 @@ use crate::{
 };
 use rtx_core::Result;
 use rtx_nn::{Param, StateDict};
+use rtx_ops::optimizer;
 use rtx_tensor::Tensor;
 
 /// A front for an optimizer: `new`, `groups`, setters under PyTorch's names, and [`Optimizer`].
@@ -101,7 +102,7 @@ optimizer! {
     /// Stochastic gradient descent, with momentum if wanted (Sutskever et al., 2013).
     SGD(lr): Spec {
         name: "SGD",
-        op: "sgd_step",
+        op: &optimizer::SGD_STEP,
         numbers: &[("lr", 1e-3), ("momentum", 0.0), ("dampening", 0.0), ("weight_decay", 0.0)],
         starts: &[],
         flags: &["nesterov", "maximize"],
@@ -126,7 +127,7 @@ optimizer! {
 const fn adam(name: &'static str, weight_decay: &'static [(&'static str, f64)]) -> Spec {
     Spec {
         name,
-        op: "adam_step",
+        op: &optimizer::ADAM_STEP,
         numbers: weight_decay,
         starts: &[],
         flags: &["decoupled_weight_decay", "maximize"],
@@ -181,7 +182,7 @@ optimizer! {
     /// Adam with the largest gradient in place of the second moment (Kingma and Ba, arXiv:1412.6980, section 7.1).
     Adamax(lr): Spec {
         name: "Adamax",
-        op: "adamax_step",
+        op: &optimizer::ADAMAX_STEP,
         numbers: &[("lr", 2e-3), ("beta1", 0.9), ("beta2", 0.999), ("eps", 1e-8), ("weight_decay", 0.0)],
         starts: &[],
         flags: &["maximize"],
@@ -201,7 +202,7 @@ optimizer! {
     /// Adam with Nesterov's momentum (Dozat, 2016).
     NAdam(lr): Spec {
         name: "NAdam",
-        op: "nadam_step",
+        op: &optimizer::NADAM_STEP,
         numbers: &[
             ("lr", 2e-3), ("beta1", 0.9), ("beta2", 0.999), ("eps", 1e-8), ("weight_decay", 0.0), ("momentum_decay", 4e-3),
         ],
@@ -230,7 +231,7 @@ optimizer! {
     /// Adam that waits until the second moment is known well enough (Liu et al., arXiv:1908.03265).
     RAdam(lr): Spec {
         name: "RAdam",
-        op: "radam_step",
+        op: &optimizer::RADAM_STEP,
         numbers: &[("lr", 1e-3), ("beta1", 0.9), ("beta2", 0.999), ("eps", 1e-8), ("weight_decay", 0.0)],
         starts: &[],
         flags: &["decoupled_weight_decay", "maximize"],
@@ -253,7 +254,7 @@ optimizer! {
     /// Steps scaled by the root of all squared gradients so far (Duchi et al., 2011).
     Adagrad(lr): Spec {
         name: "Adagrad",
-        op: "adagrad_step",
+        op: &optimizer::ADAGRAD_STEP,
         numbers: &[
             ("lr", 1e-2), ("lr_decay", 0.0), ("eps", 1e-10), ("weight_decay", 0.0),
         ],
@@ -280,7 +281,7 @@ optimizer! {
     /// arXiv:1212.5701). PyTorch's learning rate is 1.
     Adadelta(lr): Spec {
         name: "Adadelta",
-        op: "adadelta_step",
+        op: &optimizer::ADADELTA_STEP,
         numbers: &[("lr", 1.0), ("rho", 0.9), ("eps", 1e-6), ("weight_decay", 0.0)],
         starts: &[],
         flags: &["maximize"],
@@ -302,7 +303,7 @@ optimizer! {
     /// Steps scaled by the root of a moving mean of squared gradients (Hinton, 2012).
     RMSprop(lr): Spec {
         name: "RMSprop",
-        op: "rmsprop_step",
+        op: &optimizer::RMSPROP_STEP,
         numbers: &[("lr", 1e-2), ("alpha", 0.99), ("eps", 1e-8), ("weight_decay", 0.0), ("momentum", 0.0)],
         starts: &[],
         flags: &["centered", "maximize"],
@@ -336,7 +337,7 @@ optimizer! {
     /// Adam's second moment kept as a row and a column of each matrix (Shazeer and Stern, arXiv:1804.04235).
     Adafactor(lr): Spec {
         name: "Adafactor",
-        op: "adafactor_step",
+        op: &optimizer::ADAFACTOR_STEP,
         numbers: &[
             ("lr", 1e-2), ("beta2_decay", -0.8), ("eps1", -1.0), ("eps2", 1e-3), ("d", 1.0), ("weight_decay", 0.0),
         ],
@@ -376,7 +377,7 @@ optimizer! {
     /// Gradient descent and the average of where it was (Polyak and Juditsky, 1992), which is the state `ax`.
     ASGD(lr): Spec {
         name: "ASGD",
-        op: "asgd_step",
+        op: &optimizer::ASGD_STEP,
         numbers: &[("lr", 1e-2), ("lambd", 1e-4), ("alpha", 0.75), ("t0", 1e6), ("weight_decay", 0.0)],
         starts: &[],
         flags: &["maximize"],
@@ -403,7 +404,7 @@ optimizer! {
     /// batches.
     Rprop(lr): Spec {
         name: "Rprop",
-        op: "rprop_step",
+        op: &optimizer::RPROP_STEP,
         numbers: &[
             ("eta_minus", 0.5), ("eta_plus", 1.2), ("step_size_min", 1e-6), ("step_size_max", 50.0),
         ],
@@ -434,7 +435,7 @@ optimizer! {
     /// vectors belong to another optimizer. Decay is decoupled, 0.1 at first.
     Muon(lr): Spec {
         name: "Muon",
-        op: "muon_step",
+        op: &optimizer::MUON_STEP,
         numbers: &[
             ("lr", 1e-3), ("momentum", 0.95), ("weight_decay", 0.1), ("eps", 1e-7), ("a", 3.4445), ("b", -4.775), ("c", 2.0315),
         ],

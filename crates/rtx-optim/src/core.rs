@@ -5,15 +5,16 @@ use crate::{
     state::{Moment, State, Update},
 };
 use rtx_core::{Result, Scalar};
+use rtx_ir::OpDef;
 use rtx_nn::{Param, StateDict};
-use rtx_tensor::{Argument, Tensor, call, end_step};
+use rtx_tensor::{Argument, Tensor, call, call_definition, end_step};
 
 /// An optimizer as data.
 #[derive(Debug)]
 pub(crate) struct Spec {
     pub name: &'static str,
     /// The op that is its step.
-    pub op: &'static str,
+    pub op: &'static OpDef,
     /// Settings that are numbers, with their defaults, in the order of the op's signature.
     pub numbers: &'static [(&'static str, f64)],
     /// Settings that only say what state starts from, with their defaults.
@@ -138,7 +139,8 @@ impl Core {
         }
         args.extend(self.words.iter().cloned());
         args.extend(self.flags[..self.spec.flags.len()].iter().map(|(_, on)| Argument::Scalar(Scalar::Bool(*on))));
-        let new = call(self.spec.op, &args, &[])?;
+        // Not by name: binding would read the shared numbers, and each parameter would get its own.
+        let new = call_definition(self.spec.op, &args)?;
         let cells = std::iter::once(&**u.param).chain(u.moments.iter().flatten());
         for (cell, value) in cells.zip(&new) {
             match skip {
