@@ -2,6 +2,8 @@
 use crate::{Arg, Attr, Attrs, Bound, Builder, Op, OpDef, Outs, Prim, ScatterOp, Type, Types, ValueId};
 use rtx_core::{Class, DType, Dim, Error, Function, Kind, Result, Shape};
 use smallvec::{SmallVec, smallvec};
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// `op: what is wrong`.
 pub fn refuse(op: &str, kind: Kind, what: impl std::fmt::Display) -> Error {
@@ -193,7 +195,7 @@ pub fn number_dtype(dtype: DType) -> DType {
 pub fn record_direct(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> Result<Outs> {
     let mut inputs: SmallVec<[ValueId; 4]> = SmallVec::new();
     let mut attrs = Attrs::new();
-    let names = parameter_names(def.sig);
+    let runtime = runtime_places(def);
     let float = args
         .0
         .iter()
@@ -202,18 +204,36 @@ pub fn record_direct(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> 
         match a {
             Arg::Value(v) => inputs.push(*v),
             Arg::Values(vs) => inputs.extend_from_slice(vs),
-            Arg::Scalar(s) if names.get(i).is_some_and(|n| def.runtime.contains(n)) => {
+            Arg::Scalar(s) if runtime >> i & 1 == 1 => {
                 let dtype = float.map_or(s.dtype(), number_dtype);
                 inputs.push(b.param(dtype, *s)?);
             }
             Arg::List(_) => {
-                let name = names.get(i).copied().unwrap_or("?");
+                let name = parameter_names(def.sig).get(i).copied().unwrap_or("?");
                 return Err(refuse(def.name(), Kind::Argument, format_args!("`{name}` does not take a mixed list")));
             }
             other => attrs.push(attr_of(other)),
         }
     }
     b.composite(def, attrs, &inputs)
+}
+
+thread_local! {
+    /// Run-time parameters of the definitions that this thread has recorded, by address: definitions are statics.
+    static RUNTIME: RefCell<HashMap<*const OpDef, u64>> = RefCell::default();
+}
+
+/// Bit `i` is set where parameter `i` is a run-time number. Signatures are read once a thread, without a lock.
+fn runtime_places(def: &'static OpDef) -> u64 {
+    if def.runtime.is_empty() {
+        return 0;
+    }
+    let read = || {
+        let names = parameter_names(def.sig);
+        let places = names.iter().enumerate().filter(|(_, name)| def.runtime.contains(name));
+        places.fold(0, |mask, (i, _)| mask | 1 << i)
+    };
+    RUNTIME.with_borrow_mut(|known| *known.entry(std::ptr::from_ref(def)).or_insert_with(read))
 }
 
 /// A static argument as an attribute.

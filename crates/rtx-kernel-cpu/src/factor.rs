@@ -195,12 +195,12 @@ impl<T: Real> Code for FactorCode<T> {
                     dense::svd_wide(a, k, l, small, values, long, rows);
                     store(s, i, k, 1, values, T::narrow);
                     if tall {
-                        turn_rows(long, rows, l, small, k);
+                        dense::turn_rows(long, rows, l, small, k);
                         store(Matrices { row: u.column, column: u.row, ..u }, i, rows, l, long, T::narrow);
                         store(Matrices { row: vt.column, column: vt.row, ..vt }, i, k, k, small, T::narrow);
                     } else {
                         dense::turn(small, k, long, rows, l);
-                        turn_rows(&mut long[k * l..], rows - k, l, &mut [], 0);
+                        dense::turn_rows(&mut long[k * l..], rows - k, l, &mut [], 0);
                         store(u, i, k, k, small, T::narrow);
                         store(vt, i, rows, l, long, T::narrow);
                     }
@@ -211,19 +211,6 @@ impl<T: Real> Code for FactorCode<T> {
     }
     fn as_any(&self) -> &dyn Any {
         self
-    }
-}
-
-/// Rows turned so that the largest element of each is positive, and with them the columns of `other [k, k]`.
-fn turn_rows(rows: &mut [f64], count: usize, l: usize, other: &mut [f64], k: usize) {
-    for (j, row) in rows.chunks_exact_mut(l.max(1)).take(count).enumerate() {
-        let largest = row.iter().fold(0.0f64, |best, x| if x.abs() > best.abs() { *x } else { best });
-        if largest < 0.0 {
-            row.iter_mut().for_each(|x| *x = -*x);
-            if j < k {
-                other.iter_mut().skip(j).step_by(k).for_each(|x| *x = -*x);
-            }
-        }
     }
 }
 

@@ -38,42 +38,6 @@ fn noise(x: &Tensor, shape: Vec<usize>, p: f64) -> Tensor {
     no_grad(|| F::dropout(&ones(shape).to(x.dtype()), p))
 }
 
-macro_rules! channels { ($($(#[$doc:meta])* $T:ident $dims:literal;)*) => { $(
-    $(#[$doc])*
-    #[derive(Clone, Debug, Default, Module)]
-    pub struct $T {
-        p: f64,
-        mode: Mode,
-    }
-    impl $T {
-        /// With probability `p`.
-        pub fn new(p: f64) -> Self {
-            Self { p, mode: Mode::default() }
-        }
-        /// Applies the layer.
-        #[track_caller]
-        pub fn forward(&self, x: &Tensor) -> Tensor {
-            if !self.mode.is_training() || self.p == 0.0 {
-                return x.alias();
-            }
-            x * noise(x, noise_shape(x, $dims), self.p)
-        }
-    }
-    impl Layer for $T {
-        fn forward(&self, x: &Tensor) -> Tensor {
-            $T::forward(self, x)
-        }
-    }
-)* } }
-channels! {
-    /// Dropout of whole channels of `[.., channels, length]` (Tompson et al., arXiv:1411.4280).
-    Dropout1d 1;
-    /// Dropout of whole channels of `[.., channels, height, width]`.
-    Dropout2d 2;
-    /// Dropout of whole channels of `[.., channels, depth, height, width]`.
-    Dropout3d 3;
-}
-
 /// What SELU tends to, far below 0: -scale · alpha.
 const SELU_FLOOR: f64 = -1.758_099_340_847_376_6;
 
@@ -86,7 +50,7 @@ fn alpha_dropout(x: &Tensor, shape: Vec<usize>, p: f64) -> Tensor {
     kept.if_else(x, SELU_FLOOR) * scale + shift
 }
 
-macro_rules! alpha { ($($(#[$doc:meta])* $T:ident |$x:ident| $shape:expr;)*) => { $(
+macro_rules! dropouts { ($($(#[$doc:meta])* $T:ident |$x:ident, $p:ident| $dropped:expr;)*) => { $(
     $(#[$doc])*
     #[derive(Clone, Debug, Default, Module)]
     pub struct $T {
@@ -101,10 +65,8 @@ macro_rules! alpha { ($($(#[$doc:meta])* $T:ident |$x:ident| $shape:expr;)*) => 
         /// Applies the layer.
         #[track_caller]
         pub fn forward(&self, $x: &Tensor) -> Tensor {
-            if !self.mode.is_training() || self.p == 0.0 {
-                return $x.alias();
-            }
-            alpha_dropout($x, $shape, self.p)
+            let $p = self.p;
+            if !self.mode.is_training() || $p == 0.0 { $x.alias() } else { $dropped }
         }
     }
     impl Layer for $T {
@@ -113,9 +75,15 @@ macro_rules! alpha { ($($(#[$doc:meta])* $T:ident |$x:ident| $shape:expr;)*) => 
         }
     }
 )* } }
-alpha! {
+dropouts! {
+    /// Dropout of whole channels of `[.., channels, length]` (Tompson et al., arXiv:1411.4280).
+    Dropout1d |x, p| x * noise(x, noise_shape(x, 1), p);
+    /// Dropout of whole channels of `[.., channels, height, width]`.
+    Dropout2d |x, p| x * noise(x, noise_shape(x, 2), p);
+    /// Dropout of whole channels of `[.., channels, depth, height, width]`.
+    Dropout3d |x, p| x * noise(x, noise_shape(x, 3), p);
     /// Dropout that keeps mean and variance, for networks of [`SELU`](crate::SELU).
-    AlphaDropout |x| x.shape();
+    AlphaDropout |x, p| alpha_dropout(x, x.shape(), p);
     /// [`AlphaDropout`] of whole channels of `[batch, channels, ..]`.
-    FeatureAlphaDropout |x| noise_shape(x, x.rank().saturating_sub(2));
+    FeatureAlphaDropout |x, p| alpha_dropout(x, noise_shape(x, x.rank().saturating_sub(2)), p);
 }

@@ -53,10 +53,6 @@ pub const ALL: &[&OpDef] = &[
 
 const ARRANGEMENT: OpDef = OpDef { stability: Stability::Stable, ..SPELLING };
 
-const fn exact(args: &'static str) -> Sample {
-    Sample { args, ulps: 0, grad: true }
-}
-
 /// One dim.
 pub static RAVEL: OpDef = OpDef {
     sig: "ravel(Tensor(a) self) -> Tensor(a)",
@@ -65,7 +61,7 @@ pub static RAVEL: OpDef = OpDef {
         let x = Args::new(def, args).tensor(0)?;
         Ok(smallvec![flat(b, def, x)?])
     },
-    samples: &[exact("f32[2,3] in -2..2"), exact("f32[] in -2..2")],
+    samples: &[Sample::grad("f32[2,3] in -2..2", 0), Sample::grad("f32[] in -2..2", 0)],
     ..ARRANGEMENT
 };
 /// All elements in one dim.
@@ -84,7 +80,7 @@ pub static VIEW_AS: OpDef = OpDef {
     sig: "view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
     doc: "In the shape of other, which has as many elements.",
     record: reshape_as,
-    samples: &[exact("f32[2,6] in -2..2, f32[3,4]")],
+    samples: &[Sample::grad("f32[2,6] in -2..2, f32[3,4]", 0)],
     ..ARRANGEMENT
 };
 /// The shape of another tensor.
@@ -92,7 +88,7 @@ pub static RESHAPE_AS: OpDef = OpDef {
     sig: "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
     doc: "In the shape of other, which has as many elements.",
     record: reshape_as,
-    samples: &[exact("f32[2,6] in -2..2, f32[3,4]")],
+    samples: &[Sample::grad("f32[2,6] in -2..2, f32[3,4]", 0)],
     refuses: &[Refusal::of("f32[2], f32[3]", "reshape_as: 2 elements of [2] do not fit [3]")],
     ..ARRANGEMENT
 };
@@ -123,7 +119,7 @@ pub static EXPAND_AS: OpDef = OpDef {
         }
         Ok(smallvec![b.expand(x, &to)?])
     },
-    samples: &[exact("f32[3,1] in -2..2, f32[2,3,4]")],
+    samples: &[Sample::grad("f32[3,1] in -2..2, f32[2,3,4]", 0)],
     refuses: &[Refusal::of("f32[2,3], f32[3]", "expand_as: [2, 3] does not broadcast to [3]")],
     ..ARRANGEMENT
 };
@@ -135,7 +131,7 @@ pub static BROADCAST_TO: OpDef = OpDef {
         let bound = Bound::from([args.get(0).clone(), args.get(1).clone(), Arg::Bool(false)]);
         (prims::def(&Prim::Expand(Shape::scalar())).record)(b, def, &bound)
     },
-    samples: &[exact("f32[3,1] in -2..2, [2,3,4]")],
+    samples: &[Sample::grad("f32[3,1] in -2..2, [2,3,4]", 0)],
     ..ARRANGEMENT
 };
 /// Tensors in the shape in which they meet.
@@ -148,7 +144,7 @@ pub static BROADCAST_TENSORS: OpDef = OpDef {
         let shape = rules::broadcast_for(def.name(), &shapes.iter().collect::<Vec<_>>())?;
         parts.iter().map(|&p| b.expand(p, &shape)).collect()
     },
-    samples: &[exact("[f32[3,1] in -2..2, f32[2] in -2..2]")],
+    samples: &[Sample::grad("[f32[3,1] in -2..2, f32[2] in -2..2]", 0)],
     ..ARRANGEMENT
 };
 
@@ -161,7 +157,7 @@ pub static NUMPY_T: OpDef = OpDef {
         let order: Vec<usize> = (0..b.rank(x)).rev().collect();
         Ok(smallvec![b.permute(x, &order)?])
     },
-    samples: &[exact("f32[2,3,4] in -2..2")],
+    samples: &[Sample::grad("f32[2,3,4] in -2..2", 0)],
     ..ARRANGEMENT
 };
 /// Matrices transposed.
@@ -169,7 +165,7 @@ pub static M_T: OpDef = OpDef {
     sig: "mT(Tensor(a) self) -> Tensor(a)",
     doc: "The last two dims swapped: Python's x.mT.",
     record: transposed_matrix,
-    samples: &[exact("f32[2,3,4] in -2..2")],
+    samples: &[Sample::grad("f32[2,3,4] in -2..2", 0)],
     refuses: &[Refusal::of("f32[3]", "mT: needs a matrix, got [3]")],
     ..ARRANGEMENT
 };
@@ -178,7 +174,7 @@ pub static M_H: OpDef = OpDef {
     sig: "mH(Tensor(a) self) -> Tensor(a)",
     doc: "The last two dims swapped, complex numbers conjugated: Python's x.mH. Real numbers only.",
     record: transposed_matrix,
-    samples: &[exact("f32[2,3,4] in -2..2")],
+    samples: &[Sample::grad("f32[2,3,4] in -2..2", 0)],
     ..ARRANGEMENT
 };
 /// Matrices transposed; for real numbers that is the adjoint.
@@ -186,7 +182,7 @@ pub static ADJOINT: OpDef = OpDef {
     sig: "adjoint(Tensor(a) self) -> Tensor(a)",
     doc: "The last two dims swapped, complex numbers conjugated: Python's x.H. Real numbers only.",
     record: transposed_matrix,
-    samples: &[exact("f32[3,4] in -2..2")],
+    samples: &[Sample::grad("f32[3,4] in -2..2", 0)],
     ..ARRANGEMENT
 };
 fn transposed_matrix(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> Result<Outs> {
@@ -213,7 +209,7 @@ pub static MOVEDIM_INT: OpDef = OpDef {
         }
         Ok(smallvec![b.permute(x, &order)?])
     },
-    samples: &[exact("f32[2,3,4] in -2..2, 0, -1")],
+    samples: &[Sample::grad("f32[2,3,4] in -2..2, 0, -1", 0)],
     ..ARRANGEMENT
 };
 
@@ -228,7 +224,7 @@ pub static TILE: OpDef = OpDef {
         let repeats: Shape = (0..missing).map(|_| Dim::Const(1)).chain(given.iter()).collect();
         Ok(smallvec![repeated(b, def, x, &repeats)?])
     },
-    samples: &[exact("f32[2,3] in -2..2, [2]"), exact("f32[3] in -2..2, [2,2]")],
+    samples: &[Sample::grad("f32[2,3] in -2..2, [2]", 0), Sample::grad("f32[3] in -2..2, [2,2]", 0)],
     ..ARRANGEMENT
 };
 /// Each slice so many times.
@@ -262,7 +258,11 @@ pub static REPEAT_INTERLEAVE: OpDef = OpDef {
         shape.set(axis, n * repeats as usize);
         Ok(smallvec![b.reshape(wide, &shape)?])
     },
-    samples: &[exact("f32[2,3] in -2..2, 2"), exact("f32[2,3] in -2..2, 3, 1"), exact("f32[] in -2..2, 2")],
+    samples: &[
+        Sample::grad("f32[2,3] in -2..2, 2", 0),
+        Sample::grad("f32[2,3] in -2..2, 3, 1", 0),
+        Sample::grad("f32[] in -2..2, 2", 0),
+    ],
     refuses: &[Refusal::of("f32[2], -1", "repeat_interleave: repeats is not negative, got -1")],
     ..ARRANGEMENT
 };
@@ -302,7 +302,11 @@ pub static ROT90: OpDef = OpDef {
         };
         Ok(smallvec![y])
     },
-    samples: &[exact("f32[2,3] in -2..2"), exact("f32[2,3] in -2..2, -1"), exact("f32[2,3] in -2..2, 2, [1,0]")],
+    samples: &[
+        Sample::grad("f32[2,3] in -2..2", 0),
+        Sample::grad("f32[2,3] in -2..2, -1", 0),
+        Sample::grad("f32[2,3] in -2..2, 2, [1,0]", 0),
+    ],
     refuses: &[Refusal::of("f32[2,3], 1, [0]", "rot90: turns in two dims, got [0]")],
     ..ARRANGEMENT
 };
@@ -315,7 +319,7 @@ pub static FLIPLR: OpDef = OpDef {
         check_rank(b, def, x, 2)?;
         Ok(smallvec![flipped(b, def, x, 1)?])
     },
-    samples: &[exact("f32[2,3] in -2..2")],
+    samples: &[Sample::grad("f32[2,3] in -2..2", 0)],
     refuses: &[Refusal::of("f32[2]", "fliplr: needs rank 2 or more, got [2]")],
     ..ARRANGEMENT
 };
@@ -328,7 +332,7 @@ pub static FLIPUD: OpDef = OpDef {
         check_rank(b, def, x, 1)?;
         Ok(smallvec![flipped(b, def, x, 0)?])
     },
-    samples: &[exact("f32[2,3] in -2..2")],
+    samples: &[Sample::grad("f32[2,3] in -2..2", 0)],
     ..ARRANGEMENT
 };
 fn check_rank(b: &Builder<'_>, def: &OpDef, x: ValueId, least: usize) -> Result<()> {
@@ -349,7 +353,7 @@ pub static TENSOR_SPLIT: OpDef = OpDef {
         let axis = rules::check_dim(def.name(), args.int_or(2, 0)?, b.rank(x))?;
         in_sections(b, def, x, args.int(1)?, axis)
     },
-    samples: &[exact("f32[7,2] in -2..2, 3"), exact("f32[2,2] in -2..2, 3, 1")],
+    samples: &[Sample::grad("f32[7,2] in -2..2, 3", 0), Sample::grad("f32[2,2] in -2..2, 3, 1", 0)],
     refuses: &[Refusal::of("f32[2], 0", "tensor_split: a number of sections is positive, got 0")],
     ..ARRANGEMENT
 };
@@ -363,7 +367,7 @@ pub static TENSOR_SPLIT_INDICES: OpDef = OpDef {
         let axis = rules::check_dim(def.name(), args.int_or(2, 0)?, b.rank(x))?;
         at_indices(b, def, x, &args.ints(1)?, axis)
     },
-    samples: &[exact("f32[7,2] in -2..2, [2,5]"), exact("f32[3] in -2..2, [2,1,-1,9]")],
+    samples: &[Sample::grad("f32[7,2] in -2..2, [2,5]", 0), Sample::grad("f32[3] in -2..2, [2,1,-1,9]", 0)],
     ..ARRANGEMENT
 };
 fn in_sections(b: &mut Builder<'_>, def: &OpDef, x: ValueId, sections: i64, axis: usize) -> Result<Outs> {
@@ -405,7 +409,7 @@ pub static SPLIT_WITH_SIZES: OpDef = OpDef {
         let given: Vec<usize> = given.iter().map(|&s| s as usize).collect();
         split(b, x, axis, &given)
     },
-    samples: &[exact("f32[5,2] in -2..2, [1,4]")],
+    samples: &[Sample::grad("f32[5,2] in -2..2, [1,4]", 0)],
     refuses: &[Refusal::of("f32[5,2], [2,2]", "split_with_sizes: sizes [2, 2] do not add up to 5")],
     ..ARRANGEMENT
 };
@@ -428,7 +432,7 @@ macro_rules! direction { ($($SECTIONS:ident $INDICES:ident $name:literal $rank:l
             }
             in_sections(b, def, x, k, axis)
         },
-        samples: &[exact("f32[2,2,4] in -2..2, 2")],
+        samples: &[Sample::grad("f32[2,2,4] in -2..2, 2", 0)],
         refuses: &[Refusal::of("f32[3,3,3], 2", concat!($name, ": 3 slices are not cut into 2 parts of one size"))],
         ..ARRANGEMENT
     };
@@ -443,7 +447,7 @@ macro_rules! direction { ($($SECTIONS:ident $INDICES:ident $name:literal $rank:l
             let axis = ($axis)(b.rank(x));
             at_indices(b, def, x, &args.ints(1)?, axis)
         },
-        samples: &[exact("f32[3,3,4] in -2..2, [1,2]")],
+        samples: &[Sample::grad("f32[3,3,4] in -2..2, [1,2]", 0)],
         ..ARRANGEMENT
     };
 )* } }
@@ -463,7 +467,7 @@ macro_rules! atleast { ($($ONE:ident $MANY:ident $name:literal $f:ident $n:liter
             let x = Args::new(def, args).tensor(0)?;
             Ok(smallvec![$f(b, x)?])
         },
-        samples: &[exact("f32[] in -2..2"), exact("f32[3] in -2..2"), exact("f32[2,3] in -2..2")],
+        samples: &[Sample::grad("f32[] in -2..2", 0), Sample::grad("f32[3] in -2..2", 0), Sample::grad("f32[2,3] in -2..2", 0)],
         ..ARRANGEMENT
     };
     #[doc = concat!("At least ", $n, " dims, each tensor.")]
@@ -471,7 +475,7 @@ macro_rules! atleast { ($($ONE:ident $MANY:ident $name:literal $f:ident $n:liter
         sig: concat!($name, ".Sequence(Tensor[] tensors) -> Tensor[]"),
         doc: concat!("Each with dims of size 1 added until there are ", $n, "."),
         record: |b, def, args| Args::new(def, args).tensors(0)?.iter().map(|&x| $f(b, x)).collect(),
-        samples: &[exact("[f32[] in -2..2, f32[3] in -2..2]")],
+        samples: &[Sample::grad("[f32[] in -2..2, f32[3] in -2..2]", 0)],
         ..ARRANGEMENT
     };
 )* } }
@@ -513,7 +517,7 @@ macro_rules! stacks { ($($NAME:ident $name:literal $prepare:ident $axis:expr, $r
             let axis = ($axis)(b.rank(parts[0]));
             Ok(smallvec![joined(b, def, axis, &parts)?])
         },
-        samples: &[exact("[f32[2] in -2..2, f32[2] in -2..2]"), exact("[f32[2,3] in -2..2, f32[2,3] in -2..2]")],
+        samples: &[Sample::grad("[f32[2] in -2..2, f32[2] in -2..2]", 0), Sample::grad("[f32[2,3] in -2..2, f32[2,3] in -2..2]", 0)],
         refuses: &[Refusal::of("[f32[2,3], f32[4,5]]", concat!($name, ": shapes do not join: ", $refused))],
         ..ARRANGEMENT
     };
@@ -568,7 +572,7 @@ pub static BLOCK_DIAG: OpDef = OpDef {
         }
         Ok(smallvec![concat(b, 0, &rows)?])
     },
-    samples: &[exact("[f32[2,3] in -2..2, f32[1,2] in -2..2, f32[2] in -2..2]")],
+    samples: &[Sample::grad("[f32[2,3] in -2..2, f32[1,2] in -2..2, f32[2] in -2..2]", 0)],
     refuses: &[Refusal::of("[f32[1,2,3]]", "block_diag: needs rank 2 or less, got [1, 2, 3]")],
     ..ARRANGEMENT
 };
@@ -578,7 +582,7 @@ pub static MESHGRID: OpDef = OpDef {
     sig: "meshgrid(Tensor[] tensors) -> Tensor[]",
     doc: "Vectors as coordinates of a grid: the i-th result varies along dim i.",
     record: |b, def, args| grid(b, def, Args::new(def, args).tensors(0)?, false),
-    samples: &[exact("[f32[2] in -2..2, f32[3] in -2..2]")],
+    samples: &[Sample::grad("[f32[2] in -2..2, f32[3] in -2..2]", 0)],
     refuses: &[Refusal::of("[f32[2,2]]", "meshgrid: needs vectors, got [2, 2]")],
     ..ARRANGEMENT
 };
@@ -591,7 +595,7 @@ pub static MESHGRID_INDEXING: OpDef = OpDef {
         let swapped = args.choice(1, &["ij", "xy"])? == "xy";
         grid(b, def, args.tensors(0)?, swapped)
     },
-    samples: &[exact("[f32[2] in -2..2, f32[3] in -2..2], \"xy\"")],
+    samples: &[Sample::grad("[f32[2] in -2..2, f32[3] in -2..2], \"xy\"", 0)],
     ..ARRANGEMENT
 };
 fn grid(b: &mut Builder<'_>, def: &OpDef, parts: &[ValueId], swapped: bool) -> Result<Outs> {
@@ -645,7 +649,7 @@ pub static CHUNK_CAT: OpDef = OpDef {
         }
         Ok(smallvec![joined(b, def, axis + 1, &rows)?])
     },
-    samples: &[exact("[f32[3,2] in -2..2, f32[2,2] in -2..2], 0, 2")],
+    samples: &[Sample::grad("[f32[3,2] in -2..2, f32[2,2] in -2..2], 0, 2", 0)],
     ..ARRANGEMENT
 };
 
@@ -675,7 +679,7 @@ pub static UNFOLD: OpDef = OpDef {
         let y = b.permute(y, &order)?;
         Ok(smallvec![if scalar { b.reshape(y, &[size as usize].into())? } else { y }])
     },
-    samples: &[exact("f32[7,2] in -2..2, 0, 3, 2"), exact("f32[2,4] in -2..2, 1, 2, 1")],
+    samples: &[Sample::grad("f32[7,2] in -2..2, 0, 3, 2", 0), Sample::grad("f32[2,4] in -2..2, 1, 2, 1", 0)],
     refuses: &[Refusal::of("f32[3], 0, 4, 1", "unfold: windows of 4 slices 1 apart do not fit a size of 3")],
     ..ARRANGEMENT
 };

@@ -24,10 +24,6 @@ pub const ALL: &[&OpDef] = &[
 
 const STRIDED: OpDef = OpDef { stability: Stability::Stable, ..SPELLING };
 
-const fn exact(args: &'static str) -> Sample {
-    Sample { args, ulps: 0, grad: true }
-}
-
 /// A diagonal of the matrices in two dims.
 struct Diagonal {
     /// The dims other than the two, in order, then the two.
@@ -107,7 +103,11 @@ pub static DIAGONAL: OpDef = OpDef {
     doc: "The diagonals of the matrices in two dims, as a last dim; a positive offset counts columns to the right, a \
           negative one rows down.",
     record: |b, def, args| record_diagonal(b, def, args, (0, 1)),
-    samples: &[exact("f32[3,4] in -2..2"), exact("f32[3,4] in -2..2, -1"), exact("f32[2,3,3] in -2..2, 1, -1, 0")],
+    samples: &[
+        Sample::grad("f32[3,4] in -2..2", 0),
+        Sample::grad("f32[3,4] in -2..2, -1", 0),
+        Sample::grad("f32[2,3,3] in -2..2, 1, -1, 0", 0),
+    ],
     refuses: &[Refusal::of("f32[3]", "diagonal: needs rank 2 or more, got [3]")],
     ..STRIDED
 };
@@ -116,7 +116,7 @@ pub static LINALG_DIAGONAL: OpDef = OpDef {
     sig: "linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
     doc: "As diagonal, of the last two dims.",
     record: |b, def, args| record_diagonal(b, def, args, (-2, -1)),
-    samples: &[exact("f32[2,3,4] in -2..2")],
+    samples: &[Sample::grad("f32[2,3,4] in -2..2", 0)],
     ..STRIDED
 };
 fn record_diagonal(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound, dims: (i64, i64)) -> Result<Outs> {
@@ -136,7 +136,11 @@ pub static DIAG_EMBED: OpDef = OpDef {
         let (offset, dims) = (args.int_or(1, 0)?, (args.int_or(2, -2)?, args.int_or(3, -1)?));
         Ok(smallvec![embedded(b, def, x, offset, dims)?])
     },
-    samples: &[exact("f32[2,3] in -2..2"), exact("f32[3] in -2..2, -1"), exact("f32[2,3] in -2..2, 1, 0, 2")],
+    samples: &[
+        Sample::grad("f32[2,3] in -2..2", 0),
+        Sample::grad("f32[3] in -2..2, -1", 0),
+        Sample::grad("f32[2,3] in -2..2, 1, 0, 2", 0),
+    ],
     ..STRIDED
 };
 fn embedded(b: &mut Builder<'_>, def: &OpDef, x: ValueId, offset: i64, dims: (i64, i64)) -> Result<ValueId> {
@@ -170,7 +174,7 @@ pub static DIAG: OpDef = OpDef {
         };
         Ok(smallvec![y])
     },
-    samples: &[exact("f32[3] in -2..2"), exact("f32[3,4] in -2..2, 1")],
+    samples: &[Sample::grad("f32[3] in -2..2", 0), Sample::grad("f32[3,4] in -2..2, 1", 0)],
     refuses: &[Refusal::of("f32[2,2,2]", "diag: needs a vector or a matrix, got [2, 2, 2]")],
     ..STRIDED
 };
@@ -184,7 +188,7 @@ pub static DIAGFLAT: OpDef = OpDef {
         let x = flat(b, def, x)?;
         Ok(smallvec![embedded(b, def, x, args.int_or(1, 0)?, (0, 1))?])
     },
-    samples: &[exact("f32[2,2] in -2..2"), exact("f32[] in -2..2, 1")],
+    samples: &[Sample::grad("f32[2,2] in -2..2", 0), Sample::grad("f32[] in -2..2, 1", 0)],
     ..STRIDED
 };
 /// Sum of the diagonal.
@@ -218,7 +222,10 @@ pub static DIAGONAL_SCATTER: OpDef = OpDef {
         let src = fitting(b, def, x, src, &want)?;
         Ok(smallvec![at.write(b, x, src)?])
     },
-    samples: &[exact("f32[3,4] in -2..2, f32[3] in -2..2"), exact("f32[2,3,3] in -2..2, f32[2,2] in -2..2, 1, 1, 2")],
+    samples: &[
+        Sample::grad("f32[3,4] in -2..2, f32[3] in -2..2", 0),
+        Sample::grad("f32[2,3,3] in -2..2, f32[2,2] in -2..2, 1, 1, 2", 0),
+    ],
     refuses: &[Refusal::of("f32[3,3], f32[2]", "diagonal_scatter: src is [2], the part is [3]")],
     ..STRIDED
 };
@@ -251,7 +258,10 @@ pub static SELECT_SCATTER: OpDef = OpDef {
         let start = b.constant(DType::I64, index.rem_euclid(n))?;
         Ok(smallvec![b.prim(Prim::UpdateSlice { axis, step: 1 }, &[x, src, start])?])
     },
-    samples: &[exact("f32[3,2] in -2..2, f32[2] in -2..2, 0, -1"), exact("f32[3] in -2..2, f32[] in -2..2, 0, 1")],
+    samples: &[
+        Sample::grad("f32[3,2] in -2..2, f32[2] in -2..2, 0, -1", 0),
+        Sample::grad("f32[3] in -2..2, f32[] in -2..2, 0, 1", 0),
+    ],
     refuses: &[
         Refusal::of("f32[3,2], f32[3], 0, 1", "select_scatter: src is [3], the part is [2]"),
         Refusal::of("f32[3], f32[], 0, 3", "select_scatter: index 3 is outside -3..3 along dim 0 of [3]"),
@@ -279,8 +289,8 @@ pub static SLICE_SCATTER: OpDef = OpDef {
         Ok(smallvec![b.prim(Prim::UpdateSlice { axis, step }, &[x, src, start])?])
     },
     samples: &[
-        exact("f32[5,2] in -2..2, f32[2,2] in -2..2, 0, 1, 5, 2"),
-        exact("f32[4] in -2..2, f32[2] in -2..2, 0, 2"),
+        Sample::grad("f32[5,2] in -2..2, f32[2,2] in -2..2, 0, 1, 5, 2", 0),
+        Sample::grad("f32[4] in -2..2, f32[2] in -2..2, 0, 2", 0),
     ],
     refuses: &[Refusal::of("f32[4], f32[3], 0, 2", "slice_scatter: src is [3], the part is [2]")],
     ..STRIDED
@@ -298,7 +308,10 @@ pub static AS_STRIDED: OpDef = OpDef {
         let x = flat(b, def, x)?;
         Ok(smallvec![b.prim(Prim::Gather { axis: 0 }, &[x, places])?])
     },
-    samples: &[exact("f32[3,3] in -2..2, [2,2], [1,2], 1"), exact("f32[4] in -2..2, [2,2,2], [1,1,1]")],
+    samples: &[
+        Sample::grad("f32[3,3] in -2..2, [2,2], [1,2], 1", 0),
+        Sample::grad("f32[4] in -2..2, [2,2,2], [1,1,1]", 0),
+    ],
     refuses: &[
         Refusal::of("f32[3], [2,2], [1]", "as_strided: sizes [2, 2] do not pair with strides [1]"),
         Refusal::of("f32[3], [2], [3]", "as_strided: position 3 is outside the 3 elements"),
@@ -319,7 +332,7 @@ pub static AS_STRIDED_SCATTER: OpDef = OpDef {
         let y = b.prim(Prim::Scatter { axis: 0, op: ScatterOp::Set }, &[y, places, src])?;
         Ok(smallvec![b.reshape(y, &shape)?])
     },
-    samples: &[exact("f32[3,3] in -2..2, f32[2,2] in -2..2, [2,2], [1,3], 1")],
+    samples: &[Sample::grad("f32[3,3] in -2..2, f32[2,2] in -2..2, [2,2], [1,3], 1", 0)],
     ..STRIDED
 };
 /// Positions in the flattened tensor; size, stride and offset are the arguments from `first` on.

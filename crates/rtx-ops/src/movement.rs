@@ -13,16 +13,12 @@ pub const ALL: &[&OpDef] = &[
 
 const MOVEMENT: OpDef = OpDef { stability: Stability::Stable, ..SPELLING };
 
-const fn exact(args: &'static str) -> Sample {
-    Sample { args, ulps: 0, grad: true }
-}
-
 /// Another shape, PyTorch's other word for it: whether memory is shared is decided by the plan.
 pub static VIEW: OpDef = OpDef {
     sig: "view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
     doc: "As reshape; whether memory is shared is the plan's affair.",
     record: |b, def, args| (prims::def(&Prim::Reshape(Shape::scalar())).record)(b, def, args),
-    samples: &[exact("f32[2,6] in -2..2, [3,-1]")],
+    samples: &[Sample::grad("f32[2,6] in -2..2, [3,-1]", 0)],
     ..MOVEMENT
 };
 
@@ -103,7 +99,11 @@ pub static FLATTEN: OpDef = OpDef {
         let to = shape.iter().take(first).chain([one]).chain(shape.iter().skip(last + 1)).collect();
         Ok(smallvec![b.reshape(x, &to)?])
     },
-    samples: &[exact("f32[2,3,4] in -2..2"), exact("f32[2,3,4] in -2..2, 1"), exact("f32[] in -2..2")],
+    samples: &[
+        Sample::grad("f32[2,3,4] in -2..2", 0),
+        Sample::grad("f32[2,3,4] in -2..2, 1", 0),
+        Sample::grad("f32[] in -2..2", 0),
+    ],
     refuses: &[Refusal { args: "f32[2,3], 1, 0", message: "flatten: start_dim 1 comes after end_dim 0" }],
     ..MOVEMENT
 };
@@ -120,7 +120,7 @@ pub static UNFLATTEN: OpDef = OpDef {
         let to = shape.iter().take(at).chain(parts.iter()).chain(shape.iter().skip(at + 1)).collect();
         Ok(smallvec![b.reshape(x, &to)?])
     },
-    samples: &[exact("f32[2,6] in -2..2, 1, [3,-1]")],
+    samples: &[Sample::grad("f32[2,6] in -2..2, 1, [3,-1]", 0)],
     ..MOVEMENT
 };
 
@@ -137,7 +137,11 @@ pub static SQUEEZE: OpDef = OpDef {
             (0..shape.rank()).filter(|i| !(axes.contains(i) && shape.dim(*i).is_one())).map(|i| shape.dim(i)).collect();
         Ok(smallvec![b.reshape(x, &to)?])
     },
-    samples: &[exact("f32[1,3,1] in -2..2"), exact("f32[1,3,1] in -2..2, [0]"), exact("f32[1,3,1] in -2..2, [1]")],
+    samples: &[
+        Sample::grad("f32[1,3,1] in -2..2", 0),
+        Sample::grad("f32[1,3,1] in -2..2, [0]", 0),
+        Sample::grad("f32[1,3,1] in -2..2, [1]", 0),
+    ],
     ..MOVEMENT
 };
 /// A dim of size 1 added.
@@ -152,7 +156,7 @@ pub static UNSQUEEZE: OpDef = OpDef {
         shape.insert(at, 1);
         Ok(smallvec![b.reshape(x, &shape)?])
     },
-    samples: &[exact("f32[2,3] in -2..2, 0"), exact("f32[2,3] in -2..2, -1")],
+    samples: &[Sample::grad("f32[2,3] in -2..2, 0", 0), Sample::grad("f32[2,3] in -2..2, -1", 0)],
     refuses: &[Refusal { args: "f32[2], 3", message: "unsqueeze: dim 3 is outside -2..2 for a tensor of rank 2" }],
     ..MOVEMENT
 };
@@ -171,7 +175,7 @@ pub static TRANSPOSE: OpDef = OpDef {
         }
         Ok(smallvec![b.permute(x, &order)?])
     },
-    samples: &[exact("f32[2,3,4] in -2..2, 0, -1")],
+    samples: &[Sample::grad("f32[2,3,4] in -2..2, 0, -1", 0)],
     refuses: &[Refusal { args: "f32[2,3], 0, 2", message: "transpose: dim 2 is outside -2..2 for a tensor of rank 2" }],
     ..MOVEMENT
 };
@@ -187,7 +191,7 @@ pub static T: OpDef = OpDef {
             _ => Err(rules::refuse(def.name(), Kind::Shape, format_args!("needs rank 2 or less, got {}", b.shape(x)))),
         }
     },
-    samples: &[exact("f32[2,3] in -2..2")],
+    samples: &[Sample::grad("f32[2,3] in -2..2", 0)],
     refuses: &[Refusal { args: "f32[2,3,4]", message: "t: needs rank 2 or less, got [2, 3, 4]" }],
     ..MOVEMENT
 };
@@ -217,7 +221,7 @@ pub static MOVEDIM: OpDef = OpDef {
             .collect();
         Ok(smallvec![b.permute(x, &order)?])
     },
-    samples: &[exact("f32[2,3,4] in -2..2, [0], [-1]")],
+    samples: &[Sample::grad("f32[2,3,4] in -2..2, [0], [-1]", 0)],
     ..MOVEMENT
 };
 
@@ -230,7 +234,7 @@ pub static REPEAT: OpDef = OpDef {
         let (x, repeats) = (args.tensor(0)?, args.shape(1)?);
         Ok(smallvec![repeated(b, def, x, &repeats)?])
     },
-    samples: &[exact("f32[2,3] in -2..2, [2,1,2]")],
+    samples: &[Sample::grad("f32[2,3] in -2..2, [2,1,2]", 0)],
     ..MOVEMENT
 };
 
@@ -265,7 +269,7 @@ pub static STACK: OpDef = OpDef {
         let parts = parts.iter().map(|&p| b.reshape(p, &shape)).collect::<Result<SmallVec<[ValueId; 4]>>>()?;
         Ok(smallvec![concat(b, axis, &parts)?])
     },
-    samples: &[exact("[f32[2,3], f32[2,3]], 1"), exact("[f32[], f32[], f32[]]")],
+    samples: &[Sample::grad("[f32[2,3], f32[2,3]], 1", 0), Sample::grad("[f32[], f32[], f32[]]", 0)],
     refuses: &[Refusal { args: "[f32[2], f32[3]]", message: "stack: shapes differ: [2] against [3]" }],
     ..MOVEMENT
 };
@@ -326,7 +330,7 @@ pub static SPLIT: OpDef = OpDef {
         };
         split(b, x, axis, &sizes)
     },
-    samples: &[exact("f32[5,2] in -2..2, 2"), exact("f32[2,5] in -2..2, [1,4], 1")],
+    samples: &[Sample::grad("f32[5,2] in -2..2, 2", 0), Sample::grad("f32[2,5] in -2..2, [1,4], 1", 0)],
     refuses: &[Refusal { args: "f32[5,2], [2,2]", message: "split: sizes [2, 2] do not add up to 5" }],
     ..MOVEMENT
 };
@@ -348,7 +352,7 @@ pub static CHUNK: OpDef = OpDef {
         }
         split(b, x, axis, &even_sizes(n, n.div_ceil(chunks as usize).max(1)))
     },
-    samples: &[exact("f32[5,2] in -2..2, 3"), exact("f32[2,6] in -2..2, 3, -1")],
+    samples: &[Sample::grad("f32[5,2] in -2..2, 3", 0), Sample::grad("f32[2,6] in -2..2, 3, -1", 0)],
     refuses: &[Refusal { args: "f32[5], 0", message: "chunk: a number of chunks is positive, got 0" }],
     ..MOVEMENT
 };
@@ -363,7 +367,7 @@ pub static UNBIND: OpDef = OpDef {
         let n = static_size(b, def, x, axis)?;
         (0..n).map(|i| select_at(b, x, axis, i as i64)).collect()
     },
-    samples: &[exact("f32[3,2] in -2..2"), exact("f32[3,2] in -2..2, 1")],
+    samples: &[Sample::grad("f32[3,2] in -2..2", 0), Sample::grad("f32[3,2] in -2..2, 1", 0)],
     ..MOVEMENT
 };
 
@@ -424,7 +428,7 @@ pub static SELECT: OpDef = OpDef {
         }
         Ok(smallvec![select_at(b, x, axis, index.rem_euclid(n))?])
     },
-    samples: &[exact("f32[3,2] in -2..2, 0, -1"), exact("f32[3,2] in -2..2, 1, 0")],
+    samples: &[Sample::grad("f32[3,2] in -2..2, 0, -1", 0), Sample::grad("f32[3,2] in -2..2, 1, 0", 0)],
     refuses: &[Refusal { args: "f32[3,2], 0, 3", message: "select: index 3 is outside -3..3 along dim 0 of [3, 2]" }],
     ..MOVEMENT
 };
@@ -458,7 +462,7 @@ pub static NARROW: OpDef = OpDef {
         }
         Ok(smallvec![b.slice(x, axis, start, length as usize)?])
     },
-    samples: &[exact("f32[5,2] in -2..2, 0, 1, 3"), exact("f32[5,2] in -2..2, 0, -2, 2")],
+    samples: &[Sample::grad("f32[5,2] in -2..2, 0, 1, 3", 0), Sample::grad("f32[5,2] in -2..2, 0, -2, 2", 0)],
     refuses: &[Refusal { args: "f32[3], 0, 2, 2", message: "narrow: start 2 and length 2 do not fit dim 0 of [3]" }],
     ..MOVEMENT
 };
@@ -480,11 +484,11 @@ pub static SLICE: OpDef = OpDef {
         Ok(smallvec![b.slice_at(x, axis, start, len, step)?])
     },
     samples: &[
-        exact("f32[5,2] in -2..2, 0, 1, 4"),
-        exact("f32[5,2] in -2..2, 0, -2"),
-        exact("f32[7] in -2..2, 0, 1, 100, 2"),
-        exact("f32[7] in -2..2, 0, none, none, -1"),
-        exact("f32[7] in -2..2, 0, 5, 2"),
+        Sample::grad("f32[5,2] in -2..2, 0, 1, 4", 0),
+        Sample::grad("f32[5,2] in -2..2, 0, -2", 0),
+        Sample::grad("f32[7] in -2..2, 0, 1, 100, 2", 0),
+        Sample::grad("f32[7] in -2..2, 0, none, none, -1", 0),
+        Sample::grad("f32[7] in -2..2, 0, 5, 2", 0),
     ],
     refuses: &[Refusal { args: "f32[3], 0, 0, 2, 0", message: "slice: the step is not 0" }],
     ..MOVEMENT
@@ -525,7 +529,7 @@ pub static FLIP: OpDef = OpDef {
         }
         Ok(smallvec![x])
     },
-    samples: &[exact("f32[3,2] in -2..2, [0,1]")],
+    samples: &[Sample::grad("f32[3,2] in -2..2, [0,1]", 0)],
     ..MOVEMENT
 };
 /// The order along one dim reversed.
@@ -565,7 +569,7 @@ pub static ROLL: OpDef = OpDef {
         }
         Ok(smallvec![y])
     },
-    samples: &[exact("f32[5] in -2..2, 2"), exact("f32[2,3] in -2..2, [1,-1], [0,1]")],
+    samples: &[Sample::grad("f32[5] in -2..2, 2", 0), Sample::grad("f32[2,3] in -2..2, [1,-1], [0,1]", 0)],
     ..MOVEMENT
 };
 

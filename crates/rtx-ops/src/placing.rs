@@ -3,6 +3,7 @@
 use crate::args::Args;
 use crate::arrange::{atleast_1d, flat, sizes};
 use crate::index::{as_indices, flat_places};
+use crate::precision::{highest, lowest};
 use crate::spelling::SPELLING;
 use rtx_core::{Class, DType, Dim, Fold, Kind, Result, Scalar, Shape};
 use rtx_ir::{Arg, Bound, Builder, OpDef, Outs, Prim, Refusal, Sample, ScatterOp, Stability, ValueId, record, rules};
@@ -301,31 +302,6 @@ impl Combination {
         b.select(above, below, mean)
     }
 }
-fn lowest(dtype: DType) -> Scalar {
-    match dtype {
-        DType::Bool => Scalar::Bool(false),
-        d if d.is_float() => Scalar::Float(f64::NEG_INFINITY),
-        DType::I64 => Scalar::Int(i64::MIN),
-        DType::I32 => Scalar::Int(i64::from(i32::MIN)),
-        DType::I16 => Scalar::Int(i64::from(i16::MIN)),
-        DType::I8 => Scalar::Int(i64::from(i8::MIN)),
-        _ => Scalar::Int(0),
-    }
-}
-fn highest(dtype: DType) -> Scalar {
-    match dtype {
-        DType::Bool => Scalar::Bool(true),
-        d if d.is_float() => Scalar::Float(f64::INFINITY),
-        DType::I32 => Scalar::Int(i64::from(i32::MAX)),
-        DType::I16 => Scalar::Int(i64::from(i16::MAX)),
-        DType::I8 => Scalar::Int(i64::from(i8::MAX)),
-        DType::U8 => Scalar::Int(i64::from(u8::MAX)),
-        DType::U16 => Scalar::Int(i64::from(u16::MAX)),
-        DType::U32 => Scalar::Int(i64::from(u32::MAX)),
-        _ => Scalar::Int(i64::MAX),
-    }
-}
-
 /// Several indices at once.
 pub static INDEX: OpDef = OpDef {
     sig: "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",

@@ -1,7 +1,7 @@
 //! Pooling: largest elements and means of windows, over even or adaptive windows, and the way back.
 use crate::args::Args;
 use crate::lines::known;
-use crate::precision::{mean_keep, widen};
+use crate::precision::{lowest, mean_keep, widen};
 use crate::spatial::{Each, Windows, along, check_least, count_to, is_given, list, positions, sizes, take};
 use crate::spelling::SPELLING;
 use rtx_core::{DType, Dim, Extremum, Fold, Kind, Result, Shape};
@@ -146,7 +146,7 @@ fn windowed_max_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Resu
     let (Some(inside), Some(flat)) = (inside, flat) else {
         return Err(rules::refuse("windowed_max", Kind::Argument, "needs a dim"));
     };
-    let least = b.full(dtype, &b.shape(x), least_of(dtype))?;
+    let least = b.full(dtype, &b.shape(x), lowest(dtype))?;
     let inside = b.expand(inside, &b.shape(x))?;
     let x = b.select(inside, x, least)?;
     let (x, flat) = (gather_elements(b, x, lead, n)?, gather_elements(b, flat, 0, n)?);
@@ -173,18 +173,6 @@ fn gather_elements(b: &mut Builder<'_>, x: ValueId, lead: usize, n: usize) -> Re
     let elements: usize = shape.iter().skip(lead + n).map(Dim::bound).product();
     let joined: Shape = shape.iter().take(lead + n).chain([Dim::from(elements)]).collect();
     b.reshape(x, &joined)
-}
-
-/// The number that loses against every other.
-fn least_of(dtype: DType) -> rtx_core::Scalar {
-    match dtype {
-        d if d.is_float() => f64::NEG_INFINITY.into(),
-        DType::I64 => i64::MIN.into(),
-        DType::I32 => i64::from(i32::MIN).into(),
-        DType::I16 => i64::from(i16::MIN).into(),
-        DType::I8 => i64::from(i8::MIN).into(),
-        _ => 0i64.into(),
-    }
 }
 
 /// Elements added up at positions of the last dims: the gradient of [`WINDOWED_MAX`]. Attribute: sizes of these dims.

@@ -39,3 +39,31 @@ pub(crate) fn folded_shape(shape: &Shape, axes: &[usize], keep: bool) -> Shape {
         .map(|i| if axes.contains(&i) { Dim::Const(1) } else { shape.dim(i) })
         .collect()
 }
+
+/// The number that loses against every other where the largest wins.
+pub(crate) fn lowest(dtype: DType) -> Scalar {
+    match dtype {
+        DType::Bool => Scalar::Bool(false),
+        d if d.is_float() => Scalar::Float(f64::NEG_INFINITY),
+        DType::I64 => Scalar::Int(i64::MIN),
+        DType::I32 => Scalar::Int(i64::from(i32::MIN)),
+        DType::I16 => Scalar::Int(i64::from(i16::MIN)),
+        DType::I8 => Scalar::Int(i64::from(i8::MIN)),
+        _ => Scalar::Int(0),
+    }
+}
+
+/// The number that loses against every other where the smallest wins.
+pub(crate) fn highest(dtype: DType) -> Scalar {
+    match dtype {
+        DType::Bool => Scalar::Bool(true),
+        d if d.is_float() => Scalar::Float(f64::INFINITY),
+        DType::I32 => Scalar::Int(i64::from(i32::MAX)),
+        DType::I16 => Scalar::Int(i64::from(i16::MAX)),
+        DType::I8 => Scalar::Int(i64::from(i8::MAX)),
+        DType::U8 => Scalar::Int(i64::from(u8::MAX)),
+        DType::U16 => Scalar::Int(i64::from(u16::MAX)),
+        DType::U32 => Scalar::Int(i64::from(u32::MAX)),
+        _ => Scalar::Int(i64::MAX),
+    }
+}

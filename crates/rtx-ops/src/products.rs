@@ -415,7 +415,7 @@ pub static MATRIX_POWER: OpDef = OpDef {
         }
         let y = match product {
             Some(p) => p,
-            None => identity_like(b, x)?,
+            None => b.identity(b.dtype(x), &b.shape(x))?,
         };
         Ok(smallvec![y])
     },
@@ -423,14 +423,6 @@ pub static MATRIX_POWER: OpDef = OpDef {
     refuses: &[Refusal::of("f32[2,3], 2", "linalg_matrix_power: needs square matrices, got [2, 3]")],
     ..PRODUCT
 };
-fn identity_like(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
-    let (shape, rank) = (b.shape(x), b.rank(x));
-    let row = b.prim(Prim::Iota { shape: shape.clone(), axis: rank - 2 }, &[])?;
-    let column = b.prim(Prim::Iota { shape, axis: rank - 1 }, &[])?;
-    let same = b.eq(row, column)?;
-    b.cast(same, b.dtype(x))
-}
-
 /// Cross product.
 pub static CROSS: OpDef = OpDef {
     sig: "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",

@@ -9,8 +9,6 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod arguments;
 mod build;
@@ -68,29 +66,12 @@ pub fn run(options: &Options) -> Result<Report> {
     if set.is_empty() {
         return Err(Error::new(Kind::Argument, format!("no module is called {:?}", options.module)));
     }
-    let rows = super::opinfo::quietly(|| run_all(&set))?;
+    let rows = super::opinfo::quietly(|| super::in_parallel(&set, run_module))?;
     Ok(Report { rows })
 }
 
 fn class_of(g: &Golden) -> &str {
     g.file.notes.get("module").map_or("", String::as_str)
-}
-
-/// Modules in parallel.
-fn run_all(set: &[Golden]) -> Result<Vec<Row>> {
-    let (next, rows) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let workers = std::thread::available_parallelism().map_or(2, |n| n.get());
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some(g) = set.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let row = run_module(g);
-                    rows.lock().unwrap_or_else(|e| e.into_inner()).insert(g.name.clone(), row);
-                }
-            });
-        }
-    });
-    rows.into_inner().unwrap_or_else(|e| e.into_inner()).into_values().collect()
 }
 
 fn run_module(golden: &Golden) -> Result<Row> {

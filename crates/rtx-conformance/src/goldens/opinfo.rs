@@ -9,9 +9,8 @@ use rtx_tensor::{Argument, Backward, Tensor};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 mod classes;
@@ -136,7 +135,8 @@ pub fn run(options: &Options) -> Result<Report> {
     for g in &left_out {
         skipped.push((name_of(g).to_owned(), calls_of(g)?.1.len()));
     }
-    let rows = quietly(|| run_all(run))?;
+    let run: Vec<Arc<Golden>> = run.into_iter().map(Arc::new).collect();
+    let rows = quietly(|| super::in_parallel(&run, run_operator))?;
     Ok(Report { set: options.dtype, rows, left_out: skipped })
 }
 
@@ -161,24 +161,7 @@ pub(super) fn quietly<T>(f: impl FnOnce() -> T) -> T {
     out
 }
 
-/// Operators in parallel, each sample in a thread of its own: what it leaves behind ends with it.
-fn run_all(set: Vec<Golden>) -> Result<Vec<Row>> {
-    let set: Vec<Arc<Golden>> = set.into_iter().map(Arc::new).collect();
-    let (next, rows) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let workers = std::thread::available_parallelism().map_or(2, |n| n.get());
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some(g) = set.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let row = run_operator(g);
-                    rows.lock().unwrap_or_else(PoisonError::into_inner).insert(g.name.clone(), row);
-                }
-            });
-        }
-    });
-    rows.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
-}
-
+/// Each sample in a thread of its own: what it leaves behind ends with it.
 fn run_operator(golden: &Arc<Golden>) -> Result<Row> {
     let (_, calls) = calls_of(golden)?;
     let samples = (0..calls.len()).map(|i| in_a_thread(golden.clone(), i, calls[i].clone())).collect();

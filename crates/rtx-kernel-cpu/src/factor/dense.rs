@@ -119,11 +119,7 @@ pub(super) fn eigh(a: &mut [f64], n: usize, w: &mut [f64], v: &mut [f64]) {
         w.swap(i, least);
         (0..n).for_each(|c| v.swap(i * n + c, least * n + c));
     }
-    v.chunks_exact_mut(n.max(1)).for_each(|row| {
-        if largest_is_negative(row.iter()) {
-            row.iter_mut().for_each(|x| *x = -*x);
-        }
-    });
+    turn_rows(v, n, n, &mut [], 0);
     transpose(v, n);
 }
 /// More rounds than convergence ever takes.
@@ -246,6 +242,18 @@ pub(super) fn turn(u: &mut [f64], columns: usize, vt: &mut [f64], rows: usize, l
             u.iter_mut().skip(j).step_by(columns).for_each(|x| *x = -*x);
             if j < rows {
                 vt[j * l..(j + 1) * l].iter_mut().for_each(|x| *x = -*x);
+            }
+        }
+    }
+}
+
+/// Rows turned so that the largest element of each is positive, and with them the columns of `other [k, k]`.
+pub(super) fn turn_rows(rows: &mut [f64], count: usize, l: usize, other: &mut [f64], k: usize) {
+    for (j, row) in rows.chunks_exact_mut(l.max(1)).take(count).enumerate() {
+        if largest_is_negative(row.iter()) {
+            row.iter_mut().for_each(|x| *x = -*x);
+            if j < k {
+                other.iter_mut().skip(j).step_by(k).for_each(|x| *x = -*x);
             }
         }
     }

@@ -53,13 +53,19 @@ pub static LINALG_CHOLESKY_EX: OpDef = OpDef {
     ..SPELLING
 };
 
+/// Argument 1 asks for partial pivoting, which is the only one.
+fn check_pivoting(args: &Args<'_>) -> Result<()> {
+    if !matches!(args.get(1), rtx_ir::Arg::Bool(false)) {
+        return Ok(());
+    }
+    Err(rules::refuse(args.op(), Kind::Unsupported, "is built with partial pivoting only"))
+}
+
 /// Packed factors, pivots from 1, info.
 fn lu_factor(b: &mut Builder<'_>, def: &'static OpDef, a: &Bound, check: bool) -> Result<Outs> {
     let args = Args::new(def, a);
     let x = matrices(b, &args, 0, false)?;
-    if matches!(args.get(1), rtx_ir::Arg::Bool(false)) {
-        return Err(rules::refuse(def.name(), Kind::Unsupported, "is built with partial pivoting only"));
-    }
+    check_pivoting(&args)?;
     let outs = factor(b, Factor::Lu, x)?;
     let lu = if check { checked(b, def.name(), "a matrix is singular", outs[0], outs[3])? } else { outs[0] };
     let one = b.constant(DType::I64, 1i64)?;
@@ -122,9 +128,7 @@ pub static LINALG_LU: OpDef = OpDef {
     record: |b, def, a| {
         let args = Args::new(def, a);
         let x = matrices(b, &args, 0, false)?;
-        if matches!(args.get(1), rtx_ir::Arg::Bool(false)) {
-            return Err(rules::refuse(def.name(), Kind::Unsupported, "is built with partial pivoting only"));
-        }
+        check_pivoting(&args)?;
         let outs = factor(b, Factor::Lu, x)?;
         Ok(unpack(b, outs[0], outs[2])?.into_iter().collect())
     },
