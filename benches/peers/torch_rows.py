@@ -67,23 +67,93 @@ def gpt_step(vocabulary, context, layers, width, heads, batch):
     return step
 
 
-def gemm(m, n, k):
-    a, b = torch.randn(m, k), torch.randn(k, n)
-    return lambda: a @ b
+def gemm(m, n, k, dtype=torch.float32):
+    a, b = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
+    return compiled(lambda: a @ b)
 
 
-def rows(f, shape):
+def gemm_int8(n):
+    a, b = (torch.randint(-128, 128, (n, n), dtype=torch.int8) for _ in range(2))
+    return compiled(lambda: torch._int_mm(a, b))
+
+
+def compiled(f):
+    return torch.compile(f) if os.environ.get("RTX_PEER_MODE") == "compile" else f
+
+
+def forward(f, *shape):
     x = torch.randn(shape)
+    f = compiled(f)
     return lambda: f(x)
 
 
-def mlp_step():
-    net = torch.nn.Sequential(torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
-    optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
-    x, y = torch.randn(64, 784), torch.randint(0, 10, (64,))
+def forward_backward(f, *operands):
+    """The gradients of the sum of f in every operand that is a float tensor, as new tensors."""
+    leaves = [x.requires_grad_() for x in operands if x.is_floating_point()]
+    f = compiled(f)
+    return lambda: torch.autograd.grad(f(*operands).sum(), leaves)
+
+
+def chain8(x, y):
+    return torch.tanh(x * 1.5 + y) * torch.sigmoid(y) + x.abs().sqrt()
+
+
+def two(f, *shape):
+    x, y = torch.randn(shape), torch.randn(shape)
+    f = compiled(f)
+    return lambda: f(x, y)
+
+
+def attention():
+    q, k, v = (torch.randn(1, 8, 512, 64) for _ in range(3))
+    return forward_backward(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), q, k, v)
+
+
+def cross_entropy():
+    logits, target = torch.randn(128, 50000), torch.randint(0, 50000, (128,))
+    return forward_backward(lambda x, t: F.cross_entropy(x, t), logits, target)
+
+
+def embedding():
+    ids, weight = torch.randint(0, 10000, (4096,)), torch.randn(10000, 256)
+    return forward_backward(lambda i, w: F.embedding(i, w), ids, weight)
+
+
+def trained(net, x):
+    """Forward and backward of a network in training, gradients in its parameters and its input."""
+    x.requires_grad_()
+    leaves = [x, *net.parameters()]
+    net = compiled(net)
+    return lambda: torch.autograd.grad(net(x).sum(), leaves)
+
+
+class BasicBlock(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(width)
+        self.conv2 = torch.nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn2 = torch.nn.BatchNorm2d(width)
+
+    def forward(self, x):
+        y = self.bn1(self.conv1(x)).relu()
+        return (self.bn2(self.conv2(y)) + x).relu()
+
+
+class Lstm(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(256, 256, 2)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+
+
+def step_of(net, optimizer, x, y):
+    loss_of = compiled(lambda: F.cross_entropy(net(x), y))
 
     def step():
-        loss = F.cross_entropy(net(x), y)
+        loss = loss_of()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -92,14 +162,69 @@ def mlp_step():
     return step
 
 
+def mlp_step(make):
+    net = torch.nn.Sequential(torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
+    return step_of(net, make(net.parameters()), torch.randn(64, 784), torch.randint(0, 10, (64,)))
+
+
+def cnn_step():
+    conv, pool = torch.nn.Conv2d, torch.nn.MaxPool2d
+    net = torch.nn.Sequential(
+        conv(1, 32, 3, padding=1), torch.nn.ReLU(), pool(2),
+        conv(32, 64, 3, padding=1), torch.nn.ReLU(), pool(2),
+        torch.nn.Flatten(), torch.nn.Linear(3136, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10),
+    )
+    optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
+    return step_of(net, optimizer, torch.randn(128, 1, 28, 28), torch.randint(0, 10, (128,)))
+
+
+def add_chain():
+    a, b = torch.randn(16), torch.randn(16)
+
+    def run():
+        x = b
+        for _ in range(1000):
+            x = x + a
+        return x
+
+    return run
+
+
 ROWS = {
+    "gemm_1024": lambda: gemm(1024, 1024, 1024),
+    "gemm_2048": lambda: gemm(2048, 2048, 2048),
+    "gemm_512x3072x768": lambda: gemm(512, 3072, 768),
+    "gemm_64x256x784": lambda: gemm(64, 256, 784),
+    "gemm_128": lambda: gemm(128, 128, 128),
+    "gemv_4096": lambda: gemm(1, 4096, 4096),
+    "gemm_bf16_1024": lambda: gemm(1024, 1024, 1024, torch.bfloat16),
+    "gemm_int8_1024": lambda: gemm_int8(1024),
+    "chain8": lambda: two(chain8, 4096, 1024),
+    "gelu": lambda: forward(lambda x: F.gelu(x, approximate="tanh"), 4096, 1024),
+    "softmax": lambda: forward(lambda x: F.softmax(x, -1), 4096, 1024),
+    "softmax_fb": lambda: forward_backward(lambda x, w: F.softmax(x, -1) * w, torch.randn(4096, 1024), torch.randn(1024)),
+    "layer_norm": lambda: forward(lambda x: F.layer_norm(x, (1024,)), 4096, 1024),
+    "layer_norm_fb": lambda: forward_backward(
+        lambda x, w, b: F.layer_norm(x, (1024,), w, b).square(), torch.randn(4096, 1024), torch.randn(1024), torch.randn(1024)
+    ),
+    "attention_fb": attention,
+    "cross_entropy_fb": cross_entropy,
+    "embedding_fb": embedding,
+    "dropout_fb": lambda: forward_backward(lambda x: F.dropout(x, 0.1), torch.randn(4096, 1024)),
+    "mlp_sgd": lambda: mlp_step(lambda p: torch.optim.SGD(p, 0.1)),
+    "mlp_adamw": lambda: mlp_step(lambda p: torch.optim.AdamW(p, 1e-3)),
+    "add_chain": add_chain,
+    "gpt_nano": lambda: gpt_step(256, 128, 4, 128, 4, 16),
+    "gpt_mini": lambda: gpt_step(256, 256, 6, 384, 6, 8),
     "gpt_sums": lambda: gpt_step(16, 12, 2, 128, 4, 256),
     "gpt_text": lambda: gpt_step(256, 64, 2, 128, 4, 32),
-    "mlp_adamw": mlp_step,
-    "gemm_1024": lambda: gemm(1024, 1024, 1024),
-    "gelu": lambda: rows(lambda x: F.gelu(x, approximate="tanh"), (4096, 1024)),
-    "softmax": lambda: rows(lambda x: F.softmax(x, -1), (4096, 1024)),
-    "layer_norm": lambda: rows(lambda x: F.layer_norm(x, (1024,)), (4096, 1024)),
+    "basic_block": lambda: trained(BasicBlock(64), torch.randn(8, 64, 56, 56)),
+    "depthwise_fb": lambda: trained(torch.nn.Conv2d(64, 64, 3, padding=1, groups=64, bias=False), torch.randn(8, 64, 56, 56)),
+    "max_pool_fb": lambda: forward_backward(lambda x: F.max_pool2d(x, 2), torch.randn(64, 32, 28, 28)),
+    "avg_pool_fb": lambda: forward_backward(lambda x: F.avg_pool2d(x, 2).square(), torch.randn(64, 32, 28, 28)),
+    "batch_norm_fb": lambda: trained(torch.nn.BatchNorm2d(64), torch.randn(8, 64, 56, 56)),
+    "cnn_adamw": cnn_step,
+    "lstm_fb": lambda: trained(Lstm(), torch.randn(64, 16, 256)),
 }
 
 ready = {}

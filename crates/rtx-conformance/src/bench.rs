@@ -2,8 +2,8 @@
 //!
 //! PyTorch is asked through the Python that `RTX_PEER_PYTHON` names; without it only our times are printed. Machines
 //! are noisy: a ratio within a tenth of 1 is a tie.
-use crate::goldens::gpt::{Gpt, Sizes};
 use rtx_core::{Error, Kind};
+use rows::{ROWS, Row};
 use rustytorch::{self as torch, prelude::*};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -11,75 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
+mod rows;
+
 /// Rounds of each row on each side.
 const ROUNDS: usize = 5;
-
-/// One thing to time.
-struct Row {
-    name: &'static str,
-    iterations: u32,
-    make: fn() -> Box<dyn FnMut() -> Result<()>>,
-}
-
-const ROWS: [Row; 7] = [
-    Row {
-        name: "gpt_sums",
-        iterations: 10,
-        make: || gpt(Sizes { vocabulary: 16, context: 12, layers: 2, width: 128, heads: 4 }, 256),
-    },
-    Row {
-        name: "gpt_text",
-        iterations: 10,
-        make: || gpt(Sizes { vocabulary: 256, context: 64, layers: 2, width: 128, heads: 4 }, 32),
-    },
-    Row { name: "mlp_adamw", iterations: 100, make: mlp },
-    Row { name: "gemm_1024", iterations: 10, make: || over(&[1024, 1024], |x| x.matmul(x)) },
-    Row { name: "gelu", iterations: 10, make: || over(&[4096, 1024], F::gelu_tanh) },
-    Row { name: "softmax", iterations: 10, make: || over(&[4096, 1024], |x| x.softmax(-1)) },
-    Row {
-        name: "layer_norm",
-        iterations: 10,
-        make: || over(&[4096, 1024], |x| F::layer_norm(x, 1024, None, None, 1e-5)),
-    },
-];
-
-fn gpt(sizes: Sizes, batch: usize) -> Box<dyn FnMut() -> Result<()>> {
-    let model = Gpt::with(sizes);
-    let mut opt = optim::AdamW::new(model.parameters(), 1e-3).betas(0.9, 0.95);
-    let ids: Vec<i64> = (0..batch * (sizes.context + 1)).map(|i| (i * 7919 % sizes.vocabulary) as i64).collect();
-    let tokens = torch::from_slice(&ids, [batch, sizes.context + 1]);
-    Box::new(move || {
-        let loss = model.loss(&tokens);
-        opt.zero_grad();
-        loss.backward();
-        nn::clip_grad_norm_(&model.parameters(), 1.0);
-        opt.step()?;
-        loss.item::<f32>().map(drop)
-    })
-}
-
-fn mlp() -> Box<dyn FnMut() -> Result<()>> {
-    let net = seq![nn::Linear::new(784, 256), nn::ReLU, nn::Linear::new(256, 10)];
-    let mut opt = optim::AdamW::new(net.parameters(), 1e-3);
-    let x = torch::randn([64, 784]);
-    let y = torch::from_slice(&(0..64).map(|i| i % 10).collect::<Vec<i64>>(), 64);
-    Box::new(move || {
-        let loss = F::cross_entropy(&net.forward(&x), &y);
-        opt.zero_grad();
-        loss.backward();
-        opt.step()?;
-        loss.item::<f32>().map(drop)
-    })
-}
-
-/// An op on random numbers; its result is computed and left where it is.
-fn over(shape: &[usize], f: fn(&Tensor) -> Tensor) -> Box<dyn FnMut() -> Result<()>> {
-    let x = torch::randn(shape);
-    Box::new(move || {
-        let _y = f(&x);
-        torch::flush()
-    })
-}
 
 /// PyTorch, waiting for names of rows.
 struct Peer {

@@ -9,10 +9,14 @@
 //! Numerics (contract N3), the same for every instruction set, stride and number of threads: an output is the sum of
 //! its chunks of 512 products, channel after channel, each in row-major order of the window, each chunk
 //! `acc = fma(weight, x, acc)` from 0; the zeros of the padding take part. Integers wrap.
+mod direct;
+mod field;
 mod pack;
+mod summed;
+mod tiles;
 
 use crate::epilogue::{Epilogue, Rest};
-use crate::gemm::{CHUNK, GemmNumber, Kernels, SLACK, Tile};
+use crate::gemm::{CHUNK, Kernels, SLACK, Tile};
 use pack::{Lines, Taps};
 use rtx_core::{DType, Result};
 use rtx_cpu::{isa, pool, with_scratch};
@@ -21,6 +25,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
+use tiles::{ConvNumber, Tiles};
 
 /// Convolutions with fewer multiplications than this run in the calling thread.
 const SPLIT_FROM: usize = 64 << 10;
@@ -176,6 +181,7 @@ impl Shape {
 struct Job<'a, T: 'static> {
     shape: Shape,
     kernels: &'static Kernels<T>,
+    tiles: &'static Tiles<T>,
     x: *const T,
     w: *const T,
     y: *mut T,
@@ -184,7 +190,7 @@ struct Job<'a, T: 'static> {
 // SAFETY: threads write disjoint parts of y and only read x and the weights.
 unsafe impl<T: Sync> Sync for Job<'_, T> {}
 
-impl<T: GemmNumber> Code for ConvCode<T> {
+impl<T: ConvNumber> Code for ConvCode<T> {
     unsafe fn run(&self, launch: &Launch<'_>) {
         let shape = Shape::read(self.steps, launch.sizes);
         let own = Shape::count(self.steps.spatial);
@@ -192,6 +198,7 @@ impl<T: GemmNumber> Code for ConvCode<T> {
         let job = Job::<T> {
             shape,
             kernels: T::kernels(isa()),
+            tiles: T::tiles(isa()),
             x: launch.buffers[0].cast_const().cast(),
             w: launch.buffers[1].cast_const().cast(),
             y: launch.buffers[2].cast(),
@@ -200,6 +207,15 @@ impl<T: GemmNumber> Code for ConvCode<T> {
         let columns = shape.batch * shape.points();
         if columns == 0 || shape.outs == 0 {
             return;
+        }
+        // SAFETY: the caller says that the buffers are what the sizes say.
+        unsafe {
+            if summed::takes(&shape) {
+                return summed::run(&job);
+            }
+            if direct::takes(&shape) {
+                return direct::run(&job);
+            }
         }
         // The groups' columns in one line, cut at whole tiles.
         let tiles = columns.div_ceil(job.kernels.columns);
@@ -241,7 +257,7 @@ struct Block<'a> {
     first_chunk: bool,
 }
 
-impl<T: GemmNumber> Job<'_, T> {
+impl<T: ConvNumber> Job<'_, T> {
     /// All outputs of a group at some of the points of the batch, which lie in one line.
     unsafe fn run_columns(&self, group: usize, columns: Range<usize>) {
         let (shape, depth) = (&self.shape, self.shape.depth());

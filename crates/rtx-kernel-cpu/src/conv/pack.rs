@@ -153,7 +153,7 @@ impl Lines {
 
 /// The element at `position` of a dim of `size` elements, `base` apart; `None` between them and outside.
 #[inline(always)]
-fn element(position: isize, base: isize, size: usize) -> Option<isize> {
+pub(super) fn element(position: isize, base: isize, size: usize) -> Option<isize> {
     if position < 0 {
         return None;
     }
@@ -173,41 +173,75 @@ impl Line {
     /// Copies what a tap reads for this line.
     #[inline(always)]
     unsafe fn copy<T: Number>(&self, shape: &Shape, tap: &Tap, from: *const T, to: *mut T) {
-        let (stride, base, size) = (shape.steps.stride[2], shape.steps.base[2], shape.size[2] as isize);
         let first = self.start[2] + tap.shift[2];
-        let len = self.len as isize;
-        if base != 1 {
-            for t in 0..len {
-                let value = match element(first + t * stride, base, shape.size[2]) {
-                    // SAFETY: the element lies in the row.
-                    Some(i) => unsafe { from.wrapping_offset(i * shape.x[4]).read() },
-                    None => T::ZERO,
-                };
-                // SAFETY: the caller's promise.
-                unsafe { to.wrapping_offset(t).write(value) }
-            }
-            return;
-        }
-        // Windows lo .. hi read elements, the others padding.
-        let steps_to = |position: isize| {
-            let way = position - first;
-            if way <= 0 { 0 } else { ((way + stride - 1) / stride).min(len) }
-        };
-        let (lo, hi) = (steps_to(0), steps_to(size));
-        let hi = hi.max(lo);
-        let step = stride * shape.x[4];
-        let source = from.wrapping_offset((first + lo * stride) * shape.x[4]);
-        // SAFETY: elements lo .. hi lie in the row; the line has `len` columns.
+        // SAFETY: the caller's promise.
+        unsafe { copy_row(shape, Some(from), (first, shape.steps.stride[2]), to, self.len) }
+    }
+}
+
+/// Copies the elements at every `stride`th position from `first` on of a row of the image, zeros where there is none.
+///
+/// # Safety
+/// `from` is a row of the image that the shape says; `to` has room for `len` elements.
+#[inline(always)]
+pub(super) unsafe fn copy_row<T: Number>(
+    shape: &Shape,
+    from: Option<*const T>,
+    (first, stride): (isize, isize),
+    to: *mut T,
+    len: usize,
+) {
+    let (base, size, len) = (shape.steps.base[2], shape.size[2] as isize, len as isize);
+    let Some(from) = from else {
+        // SAFETY: the caller's promise.
+        return unsafe { fill(to, len as usize) };
+    };
+    if base != 1 && stride == 1 {
+        let lead = (-first).rem_euclid(base);
+        let mut i = (first + lead) / base;
+        // SAFETY: the caller's promise; only elements of the row are read.
         unsafe {
-            fill(to, lo as usize);
-            if step == 1 {
-                std::ptr::copy_nonoverlapping(source, to.wrapping_offset(lo), (hi - lo) as usize);
-            } else {
-                for t in 0..hi - lo {
-                    to.wrapping_offset(lo + t).write(source.wrapping_offset(t * step).read());
+            fill(to, len as usize);
+            for t in (lead..len).step_by(base as usize) {
+                if (0..size).contains(&i) {
+                    to.wrapping_offset(t).write(from.wrapping_offset(i * shape.x[4]).read());
                 }
+                i += 1;
             }
-            fill(to.wrapping_offset(hi), (len - hi) as usize);
         }
+        return;
+    }
+    if base != 1 {
+        for t in 0..len {
+            let value = match element(first + t * stride, base, shape.size[2]) {
+                // SAFETY: the element lies in the row.
+                Some(i) => unsafe { from.wrapping_offset(i * shape.x[4]).read() },
+                None => T::ZERO,
+            };
+            // SAFETY: the caller's promise.
+            unsafe { to.wrapping_offset(t).write(value) }
+        }
+        return;
+    }
+    // Windows lo .. hi read elements, the others padding.
+    let steps_to = |position: isize| {
+        let way = position - first;
+        if way <= 0 { 0 } else { ((way + stride - 1) / stride).min(len) }
+    };
+    let (lo, hi) = (steps_to(0), steps_to(size));
+    let hi = hi.max(lo);
+    let step = stride * shape.x[4];
+    let source = from.wrapping_offset((first + lo * stride) * shape.x[4]);
+    // SAFETY: elements lo .. hi lie in the row; there is room for `len` elements.
+    unsafe {
+        fill(to, lo as usize);
+        if step == 1 {
+            std::ptr::copy_nonoverlapping(source, to.wrapping_offset(lo), (hi - lo) as usize);
+        } else {
+            for t in 0..hi - lo {
+                to.wrapping_offset(lo + t).write(source.wrapping_offset(t * step).read());
+            }
+        }
+        fill(to.wrapping_offset(hi), (len - hi) as usize);
     }
 }
