@@ -11,29 +11,34 @@ const CHECK_BATCH: usize = 500;
 /// Threads that fetch pictures ahead; the batches do not depend on them.
 const WORKERS: usize = 1;
 
-/// The net. 784 numbers in, ten classes out.
+/// The net: two convolutions of 3×3, each with the largest of 2×2 kept, then two linear layers.
 #[derive(Module)]
 struct Net {
-    up: nn::Linear,
-    middle: nn::Linear,
+    first: nn::Conv2d,
+    second: nn::Conv2d,
+    hidden: nn::Linear,
     out: nn::Linear,
+    pool: nn::MaxPool2d,
     dropout: nn::Dropout,
 }
 
 impl Net {
     fn new(width: usize, dropout: f64) -> Self {
         Self {
-            up: nn::Linear::new(784, 16 * width),
-            middle: nn::Linear::new(16 * width, 16 * width),
-            out: nn::Linear::new(16 * width, 10),
+            first: nn::Conv2d::new(1, width, 3).padding(1),
+            second: nn::Conv2d::new(width, 2 * width, 3).padding(1),
+            hidden: nn::Linear::new(7 * 7 * 2 * width, 8 * width),
+            out: nn::Linear::new(8 * width, FashionMnist::CLASSES.len()),
+            pool: nn::MaxPool2d::new(2),
             dropout: nn::Dropout::new(dropout),
         }
     }
     /// `[batch, 1, 28, 28]` to `[batch, 10]`.
     fn forward(&self, x: &Tensor) -> Tensor {
-        let x = self.dropout.forward(&F::relu(&self.up.forward(&x.flatten(1, -1))));
-        let x = self.dropout.forward(&F::relu(&self.middle.forward(&x)));
-        self.out.forward(&x)
+        let x = self.pool.forward(&F::relu(&self.first.forward(x)));
+        let x = self.pool.forward(&F::relu(&self.second.forward(&x)));
+        let x = self.dropout.forward(&x.flatten(1, -1));
+        self.out.forward(&self.dropout.forward(&F::relu(&self.hidden.forward(&x))))
     }
 }
 
@@ -88,7 +93,7 @@ impl Job for Pictures {
         &self.title
     }
     fn architecture(&self) -> String {
-        format!("mlp 784-{0}-{0}-10", 16 * self.width)
+        format!("cnn {}-{}", self.width, 2 * self.width)
     }
     fn module(&self) -> &dyn Module {
         &self.model

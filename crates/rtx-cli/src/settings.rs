@@ -196,7 +196,7 @@ settings! {
     seed: u64,
     /// Blocks of the GPT.
     layers: usize,
-    /// Width of the GPT or of the perceptron's hidden layers.
+    /// Width of the GPT, or channels of the first convolution.
     width: usize,
     /// Heads of attention.
     heads: usize,
@@ -204,7 +204,7 @@ settings! {
     context: usize,
     /// Deviation of the first weights.
     init: f64,
-    /// Part of the activations that training leaves out, in the perceptron.
+    /// Part of the activations that training leaves out, in the net for pictures.
     dropout: f64,
     /// Steps between two lines of the log.
     report: u64,
@@ -381,7 +381,7 @@ impl Settings {
 }
 
 /// Debian's `dataset-fashion-mnist` puts its files here.
-const FASHION_FOLDER: &str = "/usr/share/dataset-fashion-mnist";
+const FASHION_FOLDER: &str = "/usr/share/datasets/fashion-mnist";
 /// Sizes above this are slips of the keyboard.
 const MOST: usize = 1 << 20;
 
