@@ -3,6 +3,7 @@
 mod arith;
 mod dtype;
 mod error;
+mod id_map;
 mod location;
 mod narrow;
 mod scalar;
@@ -11,6 +12,7 @@ mod shape;
 pub use arith::{Arith, Comparison, Extremum, Fold, Function};
 pub use dtype::{Class, DType, Element};
 pub use error::{Error, Kind, Result};
+pub use id_map::{IdHasher, IdMap};
 pub use location::Location;
 pub use narrow::{Complex, F8E4M3, F8E5M2, bf16_from_f64, f16_from_f64};
 pub use scalar::Scalar;

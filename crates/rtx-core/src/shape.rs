@@ -56,8 +56,15 @@ impl fmt::Display for Dim {
 }
 
 /// The sizes of a tensor, outermost first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape(SmallVec<[Dim; 4]>);
+
+/// Shapes are copied at every op: as one block, not dim by dim.
+impl Clone for Shape {
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Shape {
     /// Rank 0.

@@ -260,7 +260,7 @@ pub enum Arg {
     /// Integers.
     Ints(SmallVec<[i64; 4]>),
     /// Sizes, which may be symbols.
-    Dims(SmallVec<[Dim; 4]>),
+    Dims(SmallVec<[Dim; 2]>),
     /// A bool.
     Bool(bool),
     /// An element type.

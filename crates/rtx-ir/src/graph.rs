@@ -60,6 +60,12 @@ impl Graph {
     pub fn new() -> Self {
         Self::default()
     }
+    /// Empties it; the room that it has taken stays.
+    pub fn clear(&mut self) {
+        self.nodes.clear();
+        self.values.clear();
+        self.params.clear();
+    }
     /// All nodes in order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -2,6 +2,7 @@
 use crate::{Arg, Bound, Builder, OpDef, Outs, ValueId, rules};
 use rtx_core::{Class, DType, Dim, Error, Kind, Result, Scalar, Shape};
 use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
 
 /// What a pointwise op does to the dtype in which its operands meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,9 @@ pub fn meeting_dtype(b: &Builder<'_>, def: &OpDef, args: &[Arg], promotion: Prom
 /// # Errors
 /// Where an argument is neither tensor nor number, or shapes do not broadcast.
 pub fn meet_in(b: &mut Builder<'_>, def: &OpDef, args: &[Arg], dtype: DType) -> Result<SmallVec<[ValueId; 4]>> {
+    if let Some(met) = already_met(b, args, dtype) {
+        return Ok(met);
+    }
     let shape = {
         let shapes: SmallVec<[&Shape; 4]> =
             args.iter().filter_map(|a| if let Arg::Value(v) = a { Some(&b.ty(*v).shape) } else { None }).collect();
@@ -63,6 +67,20 @@ pub fn meet_in(b: &mut Builder<'_>, def: &OpDef, args: &[Arg], dtype: DType) -> 
         b.expand(v, &shape)
     };
     args.iter().enumerate().map(place).collect()
+}
+
+/// Tensors of one type need nothing: the common case, decided without a copy.
+fn already_met(b: &Builder<'_>, args: &[Arg], dtype: DType) -> Option<SmallVec<[ValueId; 4]>> {
+    let mut met = SmallVec::new();
+    for a in args {
+        let Arg::Value(v) = a else { return None };
+        let ty = b.ty(*v);
+        if ty.dtype != dtype || met.first().is_some_and(|&first| b.ty(first).shape != ty.shape) {
+            return None;
+        }
+        met.push(*v);
+    }
+    Some(met)
 }
 
 /// A pointwise call: operands meet, `emit` records the primitive, the result is rounded.
@@ -84,8 +102,11 @@ pub fn pointwise(
 }
 
 /// The arguments from `0` to `n`, [`Arg::None`] where the call left some out.
-pub fn first<const N: usize>(a: &Bound) -> [Arg; N] {
-    std::array::from_fn(|i| a.get(i).clone())
+pub fn first<const N: usize>(a: &Bound) -> Cow<'_, [Arg]> {
+    match a.0.get(..N) {
+        Some(all) => all.into(),
+        None => (0..N).map(|i| a.get(i).clone()).collect(),
+    }
 }
 
 /// Argument `i` as a tensor.

@@ -117,15 +117,20 @@ pub fn check_dim(op: &str, dim: i64, rank: usize) -> Result<usize> {
 
 /// The shape in which shapes meet by NumPy's rule.
 pub fn broadcast_shapes(shapes: &[&Shape]) -> Result<Shape> {
-    meet_shapes("", shapes)
+    meet_shapes(None, shapes)
 }
 
 /// The shape in which the operands of `op` meet, or a refusal in its name.
 pub fn broadcast_for(op: &str, shapes: &[&Shape]) -> Result<Shape> {
-    meet_shapes(&format!("{op}: "), shapes)
+    meet_shapes(Some(op), shapes)
 }
 
-fn meet_shapes(prefix: &str, shapes: &[&Shape]) -> Result<Shape> {
+fn meet_shapes(op: Option<&str>, shapes: &[&Shape]) -> Result<Shape> {
+    if let [first, rest @ ..] = shapes
+        && rest.iter().all(|s| s == first)
+    {
+        return Ok((*first).clone());
+    }
     let rank = shapes.iter().map(|s| s.rank()).max().unwrap_or(0);
     let mut out: Shape = (0..rank).map(|_| Dim::Const(1)).collect();
     for s in shapes {
@@ -135,6 +140,7 @@ fn meet_shapes(prefix: &str, shapes: &[&Shape]) -> Result<Shape> {
                 (a, b) if a == b || b.is_one() => {}
                 (a, b) if a.is_one() => out.set(at, b),
                 (a, b) => {
+                    let prefix = op.map_or(String::new(), |op| format!("{op}: "));
                     let message = format!("{prefix}shapes do not broadcast: {}", show_sides(shapes));
                     return Err(Error::new(Kind::Shape, message).hint(format!("dim {at}: {a} against {b}")));
                 }

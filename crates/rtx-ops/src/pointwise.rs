@@ -407,8 +407,7 @@ pub static LERP: OpDef = OpDef {
     doc: "self + weight · (end - self).",
     runtime: &["weight"],
     record: |b, def, a| {
-        let args: [Arg; 3] = record::first(a);
-        record::pointwise(b, def, &args, Promotion::Float, |b, m| {
+        record::pointwise(b, def, &record::first::<3>(a), Promotion::Float, |b, m| {
             let way = b.sub(m.values[1], m.values[0])?;
             let part = b.mul(m.values[2], way)?;
             b.add(m.values[0], part)

@@ -4,7 +4,7 @@ use crate::counters::{Counters, FlushReason, Totals};
 use crate::held::Register;
 use crate::memory::Pool;
 use crate::record;
-use crate::region::Region;
+use crate::region::{Body, Region};
 use crate::runner::Runner;
 use crate::{lock, mode};
 use rtx_core::{Error, Kind, Result};
@@ -56,6 +56,8 @@ struct Shared {
     failure: Mutex<Option<Error>>,
     last_miss: Mutex<Option<String>>,
     budget: Mutex<Option<BudgetReport>>,
+    /// An empty one whose room the next region takes.
+    spare_body: Mutex<Option<Box<Body>>>,
 }
 
 impl Executor {
@@ -79,6 +81,7 @@ impl Executor {
             failure: Mutex::default(),
             last_miss: Mutex::default(),
             budget: Mutex::default(),
+            spare_body: Mutex::default(),
             limits,
         }))
     }
@@ -86,6 +89,17 @@ impl Executor {
     /// The values in memory.
     pub(crate) fn register(&self) -> &Register {
         &self.0.register
+    }
+
+    /// An empty body for a new region.
+    pub(crate) fn spare_body(&self) -> Box<Body> {
+        lock(&self.0.spare_body).take().unwrap_or_default()
+    }
+
+    /// Takes a body that has been run: the next region is recorded into the same room.
+    pub(crate) fn keep_body(&self, mut body: Box<Body>) {
+        body.clear();
+        *lock(&self.0.spare_body) = Some(body);
     }
 
     /// The device.

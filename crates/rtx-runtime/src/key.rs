@@ -21,6 +21,16 @@ pub(crate) struct Key {
 }
 
 impl Key {
+    /// Empties it; the room that it has taken stays.
+    pub(crate) fn clear(&mut self) {
+        let Key { structure, dims, marks, params, generations } = self;
+        structure.clear();
+        dims.clear();
+        marks.clear();
+        params.clear();
+        generations.clear();
+    }
+
     /// Appends the nodes that were recorded since the last call.
     pub(crate) fn extend(&mut self, graph: &Graph) {
         for (i, node) in graph.nodes().iter().enumerate().skip(self.marks.len()) {

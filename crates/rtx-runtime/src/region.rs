@@ -2,9 +2,8 @@
 use crate::key::Key;
 use crate::value::Inner;
 use crate::{Executor, Value};
-use rtx_core::Location;
+use rtx_core::{IdMap, Location};
 use rtx_ir::{Graph, NodeId, ValueId};
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 
@@ -42,7 +41,7 @@ pub(crate) struct Body {
     /// The numbers that were imported; held so that their addresses stay theirs.
     pub(crate) numbers: Vec<Value>,
     /// What [`crate::Recorder::import`] gave for a value, by the value's address.
-    pub(crate) imported: HashMap<usize, ValueId>,
+    pub(crate) imported: IdMap<usize, ValueId>,
     /// The handles' side of each value, by id; no entry or a dead one where there is none.
     pub(crate) exports: Vec<Weak<Inner>>,
     /// Values that take the place of others, see [`crate::Recorder::replaces`].
@@ -60,7 +59,7 @@ pub(crate) struct Body {
 impl Region {
     /// An empty one.
     pub(crate) fn new(executor: &Executor) -> Arc<Self> {
-        Self::with_body(executor, Box::default(), false, None)
+        Self::with_body(executor, executor.spare_body(), false, None)
     }
 
     /// One in which no more is recorded.
@@ -85,6 +84,23 @@ impl Region {
 }
 
 impl Body {
+    /// Empties it; the room that it has taken stays.
+    pub(crate) fn clear(&mut self) {
+        // Every field is named, so that a new one is not forgotten.
+        let Body { graph, key, inputs, input_ids, numbers, imported, exports, replaced, scopes, noted, budget, bytes } =
+            self;
+        graph.clear();
+        key.clear();
+        inputs.clear();
+        input_ids.clear();
+        numbers.clear();
+        imported.clear();
+        exports.clear();
+        replaced.clear();
+        scopes.clear();
+        (*noted, *budget, *bytes) = (0, None, 0);
+    }
+
     /// The living handle of a value.
     pub(crate) fn exported(&self, id: ValueId) -> Option<Value> {
         self.exports.get(id.index())?.upgrade().map(Value)

@@ -30,7 +30,7 @@ impl Region {
         // The inputs go before anybody is told: memory that was given up is free when a read returns.
         match done {
             Err(_) => results.wait_in_a_new_region(body),
-            Ok(()) => drop(body),
+            Ok(()) => self.executor.keep_body(body),
         }
         drop(results);
         done

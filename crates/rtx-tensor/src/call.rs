@@ -265,19 +265,40 @@ pub fn call_definition(def: &'static OpDef, args: &[Argument]) -> Result<Vec<Ten
 /// Records a call with its arguments in the order of the signature.
 #[track_caller]
 pub(crate) fn call_op(def: &'static OpDef, args: &[Argument]) -> Result<Vec<Tensor>> {
-    let mut tensors = Vec::new();
-    let slots = args.iter().map(|a| Slot::of(a, &mut tensors)).collect::<Result<SmallVec<[Slot; 4]>>>()?;
-    record(Location::caller(), &tensors, |trace, ids| {
-        let ids = &amp::cast(&mut trace.recorder.builder(), def, ids)?;
-        let bound = Bound(slots.into_iter().map(|s| s.arg(ids)).collect());
-        trace.recorder.builder().call(def, bound)
-    })
+    let Slots { tensors, slots } = &mut Slots::default();
+    fill(args, tensors, slots)?;
+    record(Location::caller(), tensors, |trace, ids| call_slots(trace, ids, def, slots))
 }
 
 /// The same, for an op of one result.
 #[track_caller]
 pub(crate) fn call_one(def: &'static OpDef, args: &[Argument]) -> Result<Tensor> {
-    one(call_op(def, args)?)
+    let Slots { tensors, slots } = &mut Slots::default();
+    fill(args, tensors, slots)?;
+    record_first(Location::caller(), tensors, |trace, ids| call_slots(trace, ids, def, slots))
+}
+
+/// Tensors in the order of a call, and the arguments that name them by position.
+#[derive(Default)]
+struct Slots {
+    tensors: SmallVec<[Traced; 4]>,
+    slots: SmallVec<[Slot; 4]>,
+}
+
+/// Written in place: what a call takes is some hundred bytes, and every op makes it.
+#[track_caller]
+fn fill(args: &[Argument], tensors: &mut SmallVec<[Traced; 4]>, slots: &mut SmallVec<[Slot; 4]>) -> Result<()> {
+    for a in args {
+        slots.push(Slot::of(a, tensors)?);
+    }
+    Ok(())
+}
+
+fn call_slots(trace: &mut Trace<'_, '_>, ids: &[ValueId], def: &'static OpDef, slots: &[Slot]) -> Result<Outs> {
+    let ids = &amp::cast(&mut trace.recorder.builder(), def, ids)?;
+    let mut bound = Bound::default();
+    slots.iter().for_each(|s| bound.0.push(s.arg(ids)));
+    trace.recorder.builder().call(def, bound)
 }
 /// The same, for an op of several results.
 #[track_caller]
@@ -295,11 +316,11 @@ pub(crate) fn record_one(
     tensors: &[Argument],
     f: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<ValueId>,
 ) -> Result<Tensor> {
-    let mut traced = Vec::new();
-    tensors.iter().try_for_each(|a| Slot::of(a, &mut traced).map(drop))?;
-    one(record(Location::caller(), &traced, |trace, ids| {
+    let Slots { tensors: traced, slots } = &mut Slots::default();
+    fill(tensors, traced, slots)?;
+    record_first(Location::caller(), traced, |trace, ids| {
         Ok([f(&mut trace.recorder.builder(), ids)?].into_iter().collect())
-    })?)
+    })
 }
 
 fn record(
@@ -307,12 +328,37 @@ fn record(
     tensors: &[Traced],
     f: impl FnOnce(&mut Trace<'_, '_>, &[ValueId]) -> Result<Outs>,
 ) -> Result<Vec<Tensor>> {
+    record_with(at, tensors, f, |trace, outs| {
+        outs.into_iter().map(|v| Ok(Tensor::from_traced(trace.export(v)?))).collect()
+    })
+}
+
+/// The same, of which only the first result is wanted.
+fn record_first(
+    at: Location,
+    tensors: &[Traced],
+    f: impl FnOnce(&mut Trace<'_, '_>, &[ValueId]) -> Result<Outs>,
+) -> Result<Tensor> {
+    let none = || Error::new(Kind::Internal, "an op without a result");
+    let first = |trace: &mut Trace<'_, '_>, outs: Outs| trace.export(*outs.first().ok_or_else(none)?);
+    Ok(Tensor::from_traced(record_with(at, tensors, f, first)?))
+}
+
+fn record_with<T>(
+    at: Location,
+    tensors: &[Traced],
+    f: impl FnOnce(&mut Trace<'_, '_>, &[ValueId]) -> Result<Outs>,
+    export: impl FnOnce(&mut Trace<'_, '_>, Outs) -> Result<T>,
+) -> Result<T> {
     let taping = is_taping();
     engine::record(at, |r| {
         let mut trace = Trace::new(r, taping);
-        let ids = tensors.iter().map(|t| trace.import(t)).collect::<Result<SmallVec<[ValueId; 4]>>>()?;
+        let mut ids: SmallVec<[ValueId; 4]> = SmallVec::with_capacity(tensors.len());
+        for t in tensors {
+            ids.push(trace.import(t)?);
+        }
         let outs = f(&mut trace, &ids)?;
-        outs.into_iter().map(|v| Ok(Tensor::from_traced(trace.export(v)?))).collect()
+        export(&mut trace, outs)
     })
 }
 
@@ -326,7 +372,7 @@ enum Slot {
 }
 impl Slot {
     #[track_caller]
-    fn of(a: &Argument, tensors: &mut Vec<Traced>) -> Result<Slot> {
+    fn of(a: &Argument, tensors: &mut SmallVec<[Traced; 4]>) -> Result<Slot> {
         let from = tensors.len();
         Ok(match a {
             Argument::Tensor(t) => {
@@ -357,21 +403,22 @@ impl Slot {
             Argument::None => Slot::Plain(Arg::None),
         })
     }
-    fn arg(self, ids: &[ValueId]) -> Arg {
+    fn arg(&self, ids: &[ValueId]) -> Arg {
         match self {
-            Slot::Tensor(i) => Arg::Value(ids[i]),
-            Slot::Tensors(i, j) => Arg::Values(ids[i..j].into()),
-            Slot::List(mut at, list) => {
-                let place = |a: Arg| match a {
+            Slot::Tensor(i) => Arg::Value(ids[*i]),
+            Slot::Tensors(i, j) => Arg::Values(ids[*i..*j].into()),
+            Slot::List(at, list) => {
+                let mut at = *at;
+                let place = |a: &Arg| match a {
                     Arg::Value(_) => {
                         at += 1;
                         Arg::Value(ids[at - 1])
                     }
-                    other => other,
+                    other => other.clone(),
                 };
-                Arg::List(list.into_iter().map(place).collect())
+                Arg::List(list.iter().map(place).collect())
             }
-            Slot::Plain(a) => a,
+            Slot::Plain(a) => a.clone(),
         }
     }
 }

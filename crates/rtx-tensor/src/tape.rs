@@ -5,12 +5,11 @@ use crate::{
     engine::{Recorder, Value},
     frame,
 };
-use rtx_core::{Location, Result};
+use rtx_core::{IdMap, Location, Result};
 use rtx_ir::{Grad, NodeId, Op, Prim, Type, ValueId};
 use smallvec::SmallVec;
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -231,7 +230,7 @@ pub(crate) struct Trace<'r, 'g> {
     pub recorder: &'r mut Recorder<'g>,
     taping: bool,
     /// Values that want a gradient.
-    edges: HashMap<ValueId, Edge>,
+    edges: IdMap<ValueId, Edge>,
     /// Imported values that want none.
     constants: SmallVec<[ValueId; 4]>,
     /// Nodes up to here have their records.
@@ -242,7 +241,7 @@ impl<'r, 'g> Trace<'r, 'g> {
     pub fn new(recorder: &'r mut Recorder<'g>, taping: bool) -> Self {
         let seen = recorder.builder().graph().nodes().len();
         frame::mark(seen, taping);
-        Self { recorder, taping, edges: HashMap::new(), constants: SmallVec::new(), seen }
+        Self { recorder, taping, edges: IdMap::default(), constants: SmallVec::new(), seen }
     }
 
     /// The value in this region. Two tensors may hold one value and differ in where their gradients go (`x` and

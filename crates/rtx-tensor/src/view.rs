@@ -37,102 +37,118 @@ impl Start {
     }
 }
 
-/// A chain of movements from the cell's value to what a handle shows.
+/// A chain of movements from the cell's value to what a handle shows. Most handles show the value itself, so that
+/// costs no more than its shape.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct View {
-    moves: SmallVec<[Move; 2]>,
     shape: Shape,
-    /// Where PyTorch's strided tensor would have its elements: decides when `reshape` still is a view.
-    strides: SmallVec<[isize; 4]>,
+    way: Option<Box<Way>>,
 }
+
+/// How a view differs from the cell's value.
+#[derive(Clone, Debug, PartialEq)]
+struct Way {
+    moves: SmallVec<[Move; 2]>,
+    /// Where PyTorch's strided tensor would have its elements: decides when `reshape` still is a view.
+    strides: Strides,
+}
+
+type Strides = SmallVec<[isize; 4]>;
 
 impl View {
     /// The cell's value itself.
     pub fn whole(shape: &Shape) -> Self {
-        Self { moves: SmallVec::new(), shape: shape.clone(), strides: contiguous_strides(&shape.sizes()) }
+        Self { shape: shape.clone(), way: None }
     }
     pub fn is_whole(&self) -> bool {
-        self.moves.is_empty()
+        self.way.is_none()
     }
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
-    pub fn strides(&self) -> &[isize] {
-        &self.strides
+    pub fn strides(&self) -> Strides {
+        self.way.as_ref().map_or_else(|| contiguous_strides(&self.shape.sizes()), |w| w.strides.clone())
+    }
+    fn moves(&self) -> &[Move] {
+        self.way.as_ref().map_or(&[], |w| &w.moves)
     }
     pub fn is_contiguous(&self) -> bool {
-        rtx_core::Layout { offset: 0, strides: self.strides.clone() }.is_contiguous(&self.shape.sizes())
+        self.way.as_ref().is_none_or(|w| {
+            rtx_core::Layout { offset: 0, strides: w.strides.clone() }.is_contiguous(&self.shape.sizes())
+        })
     }
 
     /// Another shape of as many elements, if it needs no copy.
     pub fn reshape(&self, shape: &[usize]) -> Option<View> {
-        let strides = reshape_strides(&self.shape.sizes(), &self.strides, shape)?;
+        let strides = reshape_strides(&self.shape.sizes(), &self.strides(), shape)?;
         let to = Shape::of(shape);
         Some(self.then(Move::Reshape(to.clone()), to, strides))
     }
     pub fn permute(&self, order: &[usize]) -> View {
         let shape = order.iter().map(|&o| self.shape.dim(o)).collect();
-        let strides = order.iter().map(|&o| self.strides[o]).collect();
+        let from = self.strides();
+        let strides = order.iter().map(|&o| from[o]).collect();
         self.then(Move::Permute(order.into()), shape, strides)
     }
     /// To a shape that this one broadcasts to.
     pub fn expand(&self, shape: &[usize]) -> View {
-        let lead = shape.len() - self.shape.rank();
+        let (lead, from) = (shape.len() - self.shape.rank(), self.strides());
         let stride = |i: usize| match i.checked_sub(lead) {
-            Some(j) if self.shape.dim(j) == Dim::from(shape[i]) => self.strides[j],
+            Some(j) if self.shape.dim(j) == Dim::from(shape[i]) => from[j],
             _ => 0,
         };
         let strides = (0..shape.len()).map(stride).collect();
         self.then(Move::Expand(Shape::of(shape)), Shape::of(shape), strides)
     }
     pub fn slice(&self, axis: usize, start: Start, len: usize, step: i64) -> View {
-        let (mut shape, mut strides) = (self.shape.clone(), self.strides.clone());
+        let (mut shape, mut strides) = (self.shape.clone(), self.strides());
         shape.set(axis, len);
         strides[axis] *= step as isize;
         self.then(Move::Slice { axis, start, len, step }, shape, strides)
     }
     /// A new dim of size 1 before `axis`.
     pub fn insert(&self, axis: usize) -> View {
-        let (mut shape, mut strides) = (self.shape.clone(), self.strides.clone());
+        let (mut shape, mut strides) = (self.shape.clone(), self.strides());
         shape.insert(axis, 1);
         strides.insert(axis, 0);
         self.then(Move::Reshape(shape.clone()), shape, strides)
     }
     /// Without a dim of size 1.
     pub fn drop_dim(&self, axis: usize) -> View {
-        let (mut shape, mut strides) = (self.shape.clone(), self.strides.clone());
+        let (mut shape, mut strides) = (self.shape.clone(), self.strides());
         shape.remove(axis);
         strides.remove(axis);
         self.then(Move::Reshape(shape.clone()), shape, strides)
     }
-    fn then(&self, m: Move, shape: Shape, strides: SmallVec<[isize; 4]>) -> View {
-        let mut moves = self.moves.clone();
-        if shape != self.shape || !matches!(m, Move::Reshape(_) | Move::Expand(_)) {
-            moves.push(m);
+    fn then(&self, m: Move, shape: Shape, strides: Strides) -> View {
+        if shape == self.shape && matches!(m, Move::Reshape(_) | Move::Expand(_)) {
+            return self.clone();
         }
-        View { moves, shape, strides }
+        let mut moves: SmallVec<[Move; 2]> = self.moves().iter().cloned().collect();
+        moves.push(m);
+        View { shape, way: Some(Box::new(Way { moves, strides })) }
     }
 
     /// What the handle shows of the cell's value.
     pub fn read(&self, b: &mut Builder<'_>, base: ValueId) -> Result<ValueId> {
-        self.moves.iter().try_fold(base, |x, m| m.read(b, x))
+        self.moves().iter().try_fold(base, |x, m| m.read(b, x))
     }
 
     /// The cell's value with `update` where the handle shows it.
     pub fn write(&self, b: &mut Builder<'_>, base: ValueId, update: ValueId) -> Result<ValueId> {
         let mut before: SmallVec<[ValueId; 4]> = SmallVec::new();
         let mut x = base;
-        for m in &self.moves {
+        for m in self.moves() {
             before.push(x);
             x = m.read(b, x)?;
         }
-        self.moves.iter().zip(before).rev().try_fold(update, |u, (m, x)| m.write(b, x, u))
+        self.moves().iter().zip(before).rev().try_fold(update, |u, (m, x)| m.write(b, x, u))
     }
 
     /// A view that shows an element twice cannot be written; one that shows none can.
     pub fn check_writable(&self, op: &str) -> Result<()> {
         let repeats = |(i, &s): (usize, &isize)| s == 0 && self.shape.dim(i).bound() > 1;
-        if self.shape.numel() == 0 || !self.strides.iter().enumerate().any(repeats) {
+        if self.shape.numel() == 0 || !self.strides().iter().enumerate().any(repeats) {
             return Ok(());
         }
         Err(Error::new(
@@ -177,7 +193,7 @@ impl Move {
 
 /// The strides under which the same elements in the same order have the shape `to`; `None` when they would have to
 /// move. Runs of dims that lie one after the other are split and merged freely; nothing else is.
-fn reshape_strides(from: &[usize], strides: &[isize], to: &[usize]) -> Option<SmallVec<[isize; 4]>> {
+fn reshape_strides(from: &[usize], strides: &[isize], to: &[usize]) -> Option<Strides> {
     if from.contains(&0) {
         return Some(contiguous_strides(to));
     }
@@ -188,7 +204,7 @@ fn reshape_strides(from: &[usize], strides: &[isize], to: &[usize]) -> Option<Sm
             _ => runs.push((n, s)),
         }
     }
-    let mut out: SmallVec<[isize; 4]> = to.iter().map(|_| 0).collect();
+    let mut out: Strides = to.iter().map(|_| 0).collect();
     let mut run = runs.pop().unwrap_or((1, 1));
     for (n, s) in to.iter().zip(&mut out).rev() {
         if run.0 == 1 && *n != 1 {
@@ -210,11 +226,11 @@ mod tests {
     #[test]
     fn reshape_is_a_view_exactly_where_pytorchs_is() {
         let x = View::whole(&Shape::from([4, 6]));
-        assert_eq!(x.reshape(&[2, 2, 3, 2]).expect("splits").strides(), [12, 6, 2, 1]);
-        assert_eq!(x.reshape(&[24]).expect("merges").strides(), [1]);
+        assert_eq!(x.reshape(&[2, 2, 3, 2]).expect("splits").strides().as_slice(), [12, 6, 2, 1]);
+        assert_eq!(x.reshape(&[24]).expect("merges").strides().as_slice(), [1]);
         let t = x.permute(&[1, 0]);
         assert!(t.reshape(&[24]).is_none());
-        assert_eq!(t.reshape(&[2, 3, 4]).expect("splits a permuted dim").strides(), [3, 1, 6]);
+        assert_eq!(t.reshape(&[2, 3, 4]).expect("splits a permuted dim").strides().as_slice(), [3, 1, 6]);
         let half = x.slice(1, Start::Static(0), 3, 1);
         assert!(half.reshape(&[12]).is_none());
         assert_eq!(half.reshape(&[2, 2, 3, 1]).expect("keeps the gap").strides()[..3], [12, 6, 1]);
