@@ -1,5 +1,5 @@
 //! Activations as layers, for `seq!`.
-use crate::{Layer, Module, Param, functional as F, init};
+use crate::{Layer, Mode, Module, Param, functional as F, init};
 use rtx_tensor::{Scalar, Tensor, options};
 
 macro_rules! activations { ($($(#[$doc:meta])* $T:ident $f:expr;)*) => { $(
@@ -219,4 +219,42 @@ over_a_dim! {
     LogSoftmax log_softmax;
     /// [`Softmax`] of `-x`.
     Softmin softmin;
+}
+
+/// `x` above 0, `slope · x` below: in training a slope drawn for each element, in evaluation the mean of the bounds (Xu
+/// et al., arXiv:1505.00853).
+#[derive(Clone, Debug, Module)]
+pub struct RReLU {
+    lower: f64,
+    upper: f64,
+    mode: Mode,
+}
+impl RReLU {
+    /// Slopes from 1/8 to 1/3.
+    pub fn new() -> Self {
+        Self { lower: 1.0 / 8.0, upper: 1.0 / 3.0, mode: Mode::default() }
+    }
+    /// The least slope.
+    #[must_use]
+    pub fn lower(self, lower: f64) -> Self {
+        Self { lower, ..self }
+    }
+    /// The largest slope.
+    #[must_use]
+    pub fn upper(self, upper: f64) -> Self {
+        Self { upper, ..self }
+    }
+}
+impl Default for RReLU {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl Layer for RReLU {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        if self.mode.is_training() {
+            return F::rrelu(x, self.lower, self.upper);
+        }
+        x.leaky_relu_with(options::LeakyRelu { negative_slope: Scalar::Float((self.lower + self.upper) / 2.0) })
+    }
 }

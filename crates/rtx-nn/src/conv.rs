@@ -1,5 +1,5 @@
 //! Convolution layers, and transposed ones.
-use crate::{Layer, Module, Param, functional as F, init};
+use crate::{Layer, Module, Param, Weighted, functional as F, init};
 use rtx_tensor::{Tensor, shape::IntoShape};
 
 /// Sizes for each of `N` dims: one number stands for all.
@@ -50,6 +50,13 @@ macro_rules! convolutions {
             #[must_use]
             pub fn padding(mut self, padding: impl IntoShape) -> Self {
                 self.options.padding = each::<$N>(padding).to_vec();
+                self.options.same = false;
+                self
+            }
+            /// As many zeros as leave the sizes as they are, with windows side by side: `padding="same"`.
+            #[must_use]
+            pub fn same_padding(mut self) -> Self {
+                self.options.same = true;
                 self
             }
             /// How far apart a window's elements are.
@@ -89,6 +96,17 @@ macro_rules! convolutions {
         impl Layer for $T {
             fn forward(&self, x: &Tensor) -> Tensor {
                 $T::forward(self, x)
+            }
+        }
+        impl Weighted for $T {
+            fn weight(&self) -> &Param {
+                &self.weight
+            }
+            fn bias(&self) -> Option<&Param> {
+                self.bias.as_ref()
+            }
+            fn forward_with_weight(&self, x: &Tensor, weight: &Tensor) -> Tensor {
+                F::$function(x, weight, self.bias.as_deref(), &self.options)
             }
         }
     )* };

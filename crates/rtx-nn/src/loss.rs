@@ -5,7 +5,7 @@ use rtx_tensor::{Argument, Tensor, call};
 
 /// The result of an op; a mistake panics at the caller's line.
 #[track_caller]
-fn one(outs: Result<Vec<Tensor>>) -> Tensor {
+pub(crate) fn one(outs: Result<Vec<Tensor>>) -> Tensor {
     match outs {
         Ok(mut outs) => outs.swap_remove(0),
         Err(e) => panic!("{e}"),

@@ -1,6 +1,6 @@
 //! Pooling layers.
-use crate::{Layer, Module};
-use rtx_tensor::{Tensor, options, shape::IntoShape};
+use crate::{Layer, Module, loss::one};
+use rtx_tensor::{Tensor, call, options, shape::IntoShape};
 
 fn list(sizes: impl IntoShape) -> Vec<i64> {
     sizes.sizes().to_vec()
@@ -96,22 +96,67 @@ windows! {
     }
 }
 
+/// Pools that also say where the largest elements were, for [`MaxUnpool2d`] and its kin.
+macro_rules! indexed {
+    ($($T:ident $function:ident $O:ident;)*) => { $(
+        impl $T {
+            /// Applies the layer; also where in the last dims the largest elements are, row after row.
+            #[track_caller]
+            pub fn forward_with_indices(&self, x: &Tensor) -> (Tensor, Tensor) {
+                let options::$T { stride, padding, dilation, ceil_mode, .. } = self.options.clone();
+                let options = options::$O { stride, padding, dilation, ceil_mode };
+                x.$function(self.kernel.as_slice(), options)
+            }
+        }
+    )* };
+}
+indexed! {
+    MaxPool1d max_pool1d_with_indices_with MaxPool1dWithIndices;
+    MaxPool2d max_pool2d_with_indices_with MaxPool2dWithIndices;
+    MaxPool3d max_pool3d_with_indices_with MaxPool3dWithIndices;
+}
+
+/// Sizes of the last `dims` dims: one number stands for all, and -1 for the size that is there.
+fn adapted(size: &[i64], x: &Tensor, dims: usize) -> Vec<i64> {
+    let shape = x.shape();
+    let there = &shape[shape.len().saturating_sub(dims)..];
+    let wanted = (0..dims).map(|i| size.get(i).or(size.last()).copied().unwrap_or(-1));
+    wanted.zip(there).map(|(want, &n)| if want < 0 { n as i64 } else { want }).collect()
+}
+
+macro_rules! adaptive_max {
+    ($($T:ident $function:ident $dims:literal;)*) => { $(
+        impl $T {
+            /// Applies the layer; also where in the last dims the largest elements are, row after row.
+            #[track_caller]
+            pub fn forward_with_indices(&self, x: &Tensor) -> (Tensor, Tensor) {
+                x.$function(adapted(&self.size, x, $dims))
+            }
+        }
+    )* };
+}
+adaptive_max! {
+    AdaptiveMaxPool1d adaptive_max_pool1d 1;
+    AdaptiveMaxPool2d adaptive_max_pool2d 2;
+    AdaptiveMaxPool3d adaptive_max_pool3d 3;
+}
+
 macro_rules! adaptive {
-    ($($(#[$doc:meta])* $T:ident |$x:ident, $size:ident| $call:expr;)*) => { $(
+    ($($(#[$doc:meta])* $T:ident $dims:literal |$x:ident, $size:ident| $call:expr;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Debug, Module)]
         pub struct $T {
             size: Vec<i64>,
         }
         impl $T {
-            /// To a result of this size.
+            /// To a result of this size: one number for every dim, -1 for the size that is there.
             pub fn new(size: impl IntoShape) -> Self {
                 Self { size: list(size) }
             }
             /// Applies the layer.
             #[track_caller]
             pub fn forward(&self, $x: &Tensor) -> Tensor {
-                let $size = self.size.as_slice();
+                let $size = adapted(&self.size, $x, $dims);
                 $call
             }
         }
@@ -125,15 +170,127 @@ macro_rules! adaptive {
 
 adaptive! {
     /// Means of as many windows as asked for, over one dim.
-    AdaptiveAvgPool1d |x, size| x.adaptive_avg_pool1d(size);
+    AdaptiveAvgPool1d 1 |x, size| x.adaptive_avg_pool1d(size);
     /// Means of as many windows as asked for, over two dims.
-    AdaptiveAvgPool2d |x, size| x.adaptive_avg_pool2d(size);
+    AdaptiveAvgPool2d 2 |x, size| x.adaptive_avg_pool2d(size);
     /// Means of as many windows as asked for, over three dims.
-    AdaptiveAvgPool3d |x, size| x.adaptive_avg_pool3d(size);
+    AdaptiveAvgPool3d 3 |x, size| x.adaptive_avg_pool3d(size);
     /// The largest of as many windows as asked for, over one dim.
-    AdaptiveMaxPool1d |x, size| x.adaptive_max_pool1d(size).0;
+    AdaptiveMaxPool1d 1 |x, size| x.adaptive_max_pool1d(size).0;
     /// The largest of as many windows as asked for, over two dims.
-    AdaptiveMaxPool2d |x, size| x.adaptive_max_pool2d(size).0;
+    AdaptiveMaxPool2d 2 |x, size| x.adaptive_max_pool2d(size).0;
     /// The largest of as many windows as asked for, over three dims.
-    AdaptiveMaxPool3d |x, size| x.adaptive_max_pool3d(size).0;
+    AdaptiveMaxPool3d 3 |x, size| x.adaptive_max_pool3d(size).0;
+}
+
+macro_rules! norms {
+    ($($(#[$doc:meta])* $T:ident $op:literal;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Module)]
+        pub struct $T {
+            p: f64,
+            kernel: Vec<i64>,
+            stride: Vec<i64>,
+            ceil_mode: bool,
+        }
+        impl $T {
+            /// The p-norm of windows of a size, side by side.
+            pub fn new(p: f64, kernel: impl IntoShape) -> Self {
+                Self { p, kernel: list(kernel), stride: Vec::new(), ceil_mode: false }
+            }
+            /// How far apart windows are.
+            #[must_use]
+            pub fn stride(self, stride: impl IntoShape) -> Self {
+                Self { stride: list(stride), ..self }
+            }
+            /// Do windows that reach over the end count?
+            #[must_use]
+            pub fn ceil_mode(self, ceil_mode: bool) -> Self {
+                Self { ceil_mode, ..self }
+            }
+            /// Applies the layer.
+            ///
+            /// # Panics
+            /// When a window does not fit.
+            #[track_caller]
+            pub fn forward(&self, x: &Tensor) -> Tensor {
+                let stride = (!self.stride.is_empty()).then(|| self.stride.clone());
+                let args = [x.into(), self.p.into(), self.kernel.clone().into(), stride.into(), self.ceil_mode.into()];
+                one(call($op, &args, &[]))
+            }
+        }
+        impl Layer for $T {
+            fn forward(&self, x: &Tensor) -> Tensor {
+                $T::forward(self, x)
+            }
+        }
+    )* };
+}
+norms! {
+    /// `(Σ xᵖ)^(1/p)` of each window, over one dim.
+    LPPool1d "lp_pool1d";
+    /// `(Σ xᵖ)^(1/p)` of each window, over two dims.
+    LPPool2d "lp_pool2d";
+    /// `(Σ xᵖ)^(1/p)` of each window, over three dims.
+    LPPool3d "lp_pool3d";
+}
+
+macro_rules! unpools {
+    ($($(#[$doc:meta])* $T:ident $op:literal;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Module)]
+        pub struct $T {
+            kernel: Vec<i64>,
+            stride: Vec<i64>,
+            padding: Vec<i64>,
+        }
+        impl $T {
+            /// The way back from windows of a size, side by side.
+            pub fn new(kernel: impl IntoShape) -> Self {
+                Self { kernel: list(kernel), stride: Vec::new(), padding: vec![0] }
+            }
+            /// How far apart windows were.
+            #[must_use]
+            pub fn stride(self, stride: impl IntoShape) -> Self {
+                Self { stride: list(stride), ..self }
+            }
+            /// Elements before and after that counted as nothing.
+            #[must_use]
+            pub fn padding(self, padding: impl IntoShape) -> Self {
+                Self { padding: list(padding), ..self }
+            }
+            /// Puts elements where the pool found them, zeros elsewhere.
+            ///
+            /// # Panics
+            /// When indices and elements differ in shape.
+            #[track_caller]
+            pub fn forward(&self, x: &Tensor, indices: &Tensor) -> Tensor {
+                self.put(x, indices, None)
+            }
+            /// The same, to a result of this size: several sizes pool to one.
+            ///
+            /// # Panics
+            /// When indices and elements differ in shape, or no pool leads from this size to theirs.
+            #[track_caller]
+            pub fn forward_to(&self, x: &Tensor, indices: &Tensor, size: impl IntoShape) -> Tensor {
+                self.put(x, indices, Some(list(size)))
+            }
+            #[track_caller]
+            fn put(&self, x: &Tensor, indices: &Tensor, size: Option<Vec<i64>>) -> Tensor {
+                let stride = (!self.stride.is_empty()).then(|| self.stride.clone());
+                let args = [
+                    x.into(), indices.into(), self.kernel.clone().into(), stride.into(), self.padding.clone().into(), size.into(),
+                ];
+                one(call($op, &args, &[]))
+            }
+        }
+    )* };
+}
+unpools! {
+    /// The way back from [`MaxPool1d`], over one dim.
+    MaxUnpool1d "nn_functional_max_unpool1d";
+    /// The way back from [`MaxPool2d`], over two dims.
+    MaxUnpool2d "nn_functional_max_unpool2d";
+    /// The way back from [`MaxPool3d`], over three dims.
+    MaxUnpool3d "nn_functional_max_unpool3d";
 }

@@ -4,6 +4,7 @@ mod algorithms;
 mod average;
 mod core;
 mod group;
+mod lbfgs;
 mod numbers;
 mod scaler;
 pub mod schedule;
@@ -14,6 +15,7 @@ pub use algorithms::{
 };
 pub use average::Average;
 pub use group::Group;
+pub use lbfgs::LBFGS;
 pub use scaler::GradScaler;
 pub use schedule::{Cosine, Schedule};
 

@@ -41,6 +41,7 @@ mod search;
 pub mod shape;
 mod spatial;
 mod spelled;
+mod stand_in;
 mod stats;
 mod tape;
 mod tensor;
@@ -72,6 +73,7 @@ pub use search::{
     trapz, tril_indices, triu_indices,
 };
 pub use shape::keep;
+pub use stand_in::with_stand_ins;
 pub use stats::{
     BudgetReport, Counters, HeldValue, Memory, budget_report, counters, empty_cache, end_step, flush, largest_values,
     memory, no_new_plans, reset_peak_memory,

@@ -18,10 +18,12 @@ pub struct ConvOptions {
     pub groups: i64,
     /// For transposed convolutions: sizes added at the end of the result.
     pub output_padding: Vec<i64>,
+    /// Zeros on both sides so that the result has the input's sizes, in place of `padding`; the odd one comes last.
+    pub same: bool,
 }
 impl Default for ConvOptions {
     fn default() -> Self {
-        Self { stride: vec![], padding: vec![], dilation: vec![], groups: 1, output_padding: vec![] }
+        Self { stride: vec![], padding: vec![], dilation: vec![], groups: 1, output_padding: vec![], same: false }
     }
 }
 
@@ -36,7 +38,12 @@ impl ConvOptions {
         ];
         let given = lists.into_iter().filter(|(name, v)| !v.is_empty() && (transposed || *name != "output_padding"));
         let given = given.map(|(name, v)| (name, v.clone().into()));
-        given.chain([("groups", self.groups.into())]).collect()
+        let same = self.same.then(|| ("padding", "same".into()));
+        given
+            .filter(|(name, _)| !self.same || *name != "padding")
+            .chain(same)
+            .chain([("groups", self.groups.into())])
+            .collect()
     }
 }
 

@@ -117,6 +117,9 @@ impl Tensor {
         }
         Self::from_parts(self.0.root.detached(), view)
     }
+    pub(crate) fn root(&self) -> &Arc<Root> {
+        &self.0.root
+    }
     pub(crate) fn view_map(&self) -> &View {
         &self.0.view
     }

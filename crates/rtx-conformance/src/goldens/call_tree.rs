@@ -49,6 +49,9 @@ impl Node {
     /// When it is no node.
     pub fn parse(json: &Value) -> Result<Node> {
         let object = json.as_object().ok_or_else(|| bad(format_args!("{json} is no node")))?;
+        if let Some(class) = object.get("obj") {
+            return Ok(Node::Other(format!("obj {class}"), json.clone()));
+        }
         let mut keys = object.iter().filter(|(k, _)| *k != "rg");
         let (Some((kind, value)), None) = (keys.next(), keys.next()) else {
             return Err(bad(format_args!("{json} is not one node")));

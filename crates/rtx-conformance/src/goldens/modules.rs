@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 mod arguments;
 mod build;
+mod recurrent;
 mod spatial;
 
 use arguments::Arguments;
@@ -102,6 +103,11 @@ impl Sample<'_> {
         let mut constructor = Arguments::parse(&self.call["ctor"]["args"], &self.call["ctor"]["kwargs"])?;
         let built = build::module(class_of(self.golden), &mut constructor, &inputs)?;
         constructor.all_taken(class_of(self.golden))?;
+        if self.golden.file.notes.get("lazy").is_some_and(|lazy| lazy == "1") {
+            // The first call makes its parameters.
+            let mut inputs = Inputs::new(&self.golden.file);
+            built.call(&mut Arguments::parse(&self.call["args"], &self.call["kwargs"])?, &mut inputs)?;
+        }
         built.module().load_state_dict(&self.tensors("state/")?)?;
         if self.call["training"] == false {
             built.module().eval();

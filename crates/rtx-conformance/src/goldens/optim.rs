@@ -204,9 +204,28 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// LBFGS asks for values: `x'Ax/2 - b'x + c Σ x⁴/4` of all parameters in a row.
+    /// LBFGS asks for values: `x'Ax/2 - b'x + c Σ x⁴/4` of all parameters in a row; their negative with `maximize`.
     fn run_on_function(&self, params: &[Param]) -> Result<()> {
-        let _ = params;
-        Err(Error::new(Kind::Unsupported, "LBFGS is not built yet"))
+        let [a, b, c] = ["quad/A", "quad/b", "quad/c"].map(|key| self.tensor(key));
+        let (a, b, c) = (a?, b?, c?);
+        let settings = self.settings();
+        let sign = if settings.get("maximize").and_then(Value::as_bool) == Some(true) { -1.0 } else { 1.0 };
+        let mut optimizer = build::lbfgs(&settings, params)?;
+        let mut losses = Vec::with_capacity(STEPS);
+        for t in 1..=STEPS {
+            let loss = optimizer.step(|| {
+                let rows: Vec<Tensor> = params.iter().map(|p| p.reshape(-1)).collect();
+                let x = torch::cat(&rows, 0);
+                let fourth = x.square().square().sum(..) * &c / 4.0;
+                (a.matmul(&x).dot(&x) / 2.0 - b.dot(&x) + fourth) * sign
+            })?;
+            losses.push(loss.item::<f64>()?);
+            if SEEN.contains(&t) {
+                let keys = self.params().into_iter().map(|i| format!("c{}/p{i}/{t}", self.number));
+                keys.zip(params).try_for_each(|(key, p)| self.compare(&key, p))?;
+            }
+        }
+        self.compare(&format!("c{}/loss", self.number), &torch::from_slice(&losses, STEPS))?;
+        self.compare_state(&[0], &optimizer.state_dict())
     }
 }

@@ -37,6 +37,11 @@ impl Arguments {
             some => Err(Error::new(Kind::Unsupported, format!("{class}: no option {}", some.join(", ")))),
         }
     }
+    /// Is argument `i`, called `name`, given as `None`?
+    pub fn is_none(&self, i: usize, name: &str) -> bool {
+        let given = self.positional.get(i).and_then(Option::as_ref).or_else(|| self.named.get(name));
+        given == Some(&Node::None)
+    }
     pub fn float(&mut self, i: usize, name: &str) -> Option<f64> {
         match self.take(i, name)? {
             Node::Number(s) => Some(s.to_f64()),
@@ -70,15 +75,9 @@ impl Arguments {
             _ => None,
         }
     }
-    /// One number or several.
+    /// One number or several; -1 where one of them is `None`.
     pub fn ints(&mut self, i: usize, name: &str) -> Option<Vec<i64>> {
-        match self.take(i, name)? {
-            Node::Number(s) => Some(vec![s.to_f64() as i64]),
-            Node::List(l) | Node::Tuple(l) => {
-                l.iter().map(|n| if let Node::Number(Scalar::Int(n)) = n { Some(*n) } else { None }).collect()
-            }
-            _ => None,
-        }
+        numbers(&self.take(i, name)?)
     }
     /// A tensor that may be left out. Of those that want a gradient it is the leaf.
     pub fn tensor_or_none(&mut self, inputs: &mut Inputs<'_>, i: usize, name: &str) -> Result<Option<Tensor>> {
@@ -109,5 +108,19 @@ impl Arguments {
             Some(Node::Tensor { key, .. }) => Ok(Some(tensor_of(inputs.array(&key)?)?)),
             _ => Ok(None),
         }
+    }
+}
+
+/// One number or several; -1 where one of them is `None`.
+pub(super) fn numbers(node: &Node) -> Option<Vec<i64>> {
+    let one = |n: &Node| match n {
+        Node::Number(Scalar::Int(n)) => Some(*n),
+        Node::None => Some(-1),
+        _ => None,
+    };
+    match node {
+        Node::Number(s) => Some(vec![s.to_f64() as i64]),
+        Node::List(l) | Node::Tuple(l) => l.iter().map(one).collect(),
+        _ => None,
     }
 }

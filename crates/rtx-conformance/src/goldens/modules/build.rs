@@ -40,7 +40,7 @@ pub(super) fn when<T>(wanted: bool, x: T, set: impl FnOnce(T) -> T) -> T {
 /// Makes a module of this class.
 pub(super) fn module(class: &str, a: &mut Arguments, inputs: &Inputs<'_>) -> Found {
     let name = class.strip_prefix("nn.").unwrap_or(class);
-    let families = [activation, linear, loss, attention, super::spatial::spatial];
+    let families = [activation, linear, loss, attention, super::spatial::spatial, super::recurrent::recurrent];
     for family in families {
         if let Some(built) = family(name, a, inputs) {
             return built;

@@ -38,6 +38,23 @@ pub(super) fn optimizer(name: &str, settings: &Map<String, Value>, groups: Vec<G
     }
 }
 
+pub(super) fn lbfgs(settings: &Map<String, Value>, params: &[Param]) -> Result<optim::LBFGS> {
+    let mut s = Settings(settings.clone());
+    IGNORED.iter().for_each(|name| drop(s.0.remove(*name)));
+    let params = params.iter().map(Param::tie).collect();
+    let o = optim::LBFGS::new(params, s.number("lr")).max_iter(s.number("max_iter") as usize);
+    // Left out everywhere; the default in the file is what follows from the default `max_iter`.
+    s.value("max_eval");
+    let o = o.tolerance_grad(s.number("tolerance_grad")).tolerance_change(s.number("tolerance_change"));
+    let o = o.history_size(s.number("history_size") as usize);
+    let o = when(s.flag("maximize"), o, |o| o.maximize());
+    let o = when(s.value("line_search_fn") == "strong_wolfe", o, |o| o.strong_wolfe());
+    match s.0.keys().next() {
+        None => Ok(o),
+        Some(left) => Err(Error::new(Kind::Unsupported, format!("LBFGS has no setting {left}"))),
+    }
+}
+
 fn make(name: &str, lr: f64, s: &mut Settings, groups: Vec<Group>) -> Result<Box<dyn Optimizer>> {
     let maximize = s.flag("maximize");
     /// `climb(optimizer)`: with `maximize` where it is set.

@@ -1,0 +1,110 @@
+//! Layers that put elements around a tensor.
+use crate::{Layer, Module, loss::one};
+use rtx_tensor::{Argument, Tensor, call, shape::IntoShape};
+
+/// Elements before and after each of the last dims, the last dim first: one number stands for all.
+fn around(padding: impl IntoShape, dims: usize) -> Vec<i64> {
+    match padding.sizes().as_slice() {
+        &[all] => vec![all; 2 * dims],
+        list => list.to_vec(),
+    }
+}
+
+macro_rules! pads {
+    ($($(#[$doc:meta])* $T:ident $dims:literal $mode:literal;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// The padding is one number, or one before and one after each dim, the last dim first. A negative one takes
+        /// elements away.
+        #[derive(Clone, Debug, Module)]
+        pub struct $T {
+            padding: Vec<i64>,
+        }
+        impl $T {
+            /// So many elements on each side.
+            pub fn new(padding: impl IntoShape) -> Self {
+                Self { padding: around(padding, $dims) }
+            }
+            /// Applies the layer.
+            ///
+            /// # Panics
+            /// When the padding does not fit the tensor.
+            #[track_caller]
+            pub fn forward(&self, x: &Tensor) -> Tensor {
+                one(call("pad", &[x.into(), self.padding.clone().into(), $mode.into()], &[]))
+            }
+        }
+        impl Layer for $T {
+            fn forward(&self, x: &Tensor) -> Tensor {
+                $T::forward(self, x)
+            }
+        }
+    )* };
+}
+pads! {
+    /// Zeros before and after the last dim.
+    ZeroPad1d 1 "constant";
+    /// Zeros around the last two dims.
+    ZeroPad2d 2 "constant";
+    /// Zeros around the last three dims.
+    ZeroPad3d 3 "constant";
+    /// The last dim goes on mirrored, its border element once.
+    ReflectionPad1d 1 "reflect";
+    /// The last two dims go on mirrored, border elements once.
+    ReflectionPad2d 2 "reflect";
+    /// The last three dims go on mirrored, border elements once.
+    ReflectionPad3d 3 "reflect";
+    /// The border elements of the last dim, again and again.
+    ReplicationPad1d 1 "replicate";
+    /// The border elements of the last two dims, again and again.
+    ReplicationPad2d 2 "replicate";
+    /// The border elements of the last three dims, again and again.
+    ReplicationPad3d 3 "replicate";
+    /// The last dim goes round.
+    CircularPad1d 1 "circular";
+    /// The last two dims go round.
+    CircularPad2d 2 "circular";
+    /// The last three dims go round.
+    CircularPad3d 3 "circular";
+}
+
+macro_rules! constants {
+    ($($(#[$doc:meta])* $T:ident $dims:literal;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// The padding is one number, or one before and one after each dim, the last dim first.
+        #[derive(Clone, Debug, Module)]
+        pub struct $T {
+            padding: Vec<i64>,
+            value: f64,
+        }
+        impl $T {
+            /// So many elements of this value on each side.
+            pub fn new(padding: impl IntoShape, value: f64) -> Self {
+                Self { padding: around(padding, $dims), value }
+            }
+            /// Applies the layer.
+            ///
+            /// # Panics
+            /// When the padding does not fit the tensor.
+            #[track_caller]
+            pub fn forward(&self, x: &Tensor) -> Tensor {
+                let args: [Argument; 4] = [x.into(), self.padding.clone().into(), "constant".into(), self.value.into()];
+                one(call("pad", &args, &[]))
+            }
+        }
+        impl Layer for $T {
+            fn forward(&self, x: &Tensor) -> Tensor {
+                $T::forward(self, x)
+            }
+        }
+    )* };
+}
+constants! {
+    /// A number before and after the last dim.
+    ConstantPad1d 1;
+    /// A number around the last two dims.
+    ConstantPad2d 2;
+    /// A number around the last three dims.
+    ConstantPad3d 3;
+}
