@@ -15,10 +15,14 @@ impl Dropout {
     pub fn new(p: f64) -> Self {
         Self { p, mode: Mode::default() }
     }
+    /// Does it drop anything now?
+    pub(crate) fn is_active(&self) -> bool {
+        self.mode.is_training() && self.p > 0.0
+    }
     /// Applies the layer.
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        if self.mode.is_training() && self.p > 0.0 { F::dropout(x, self.p) } else { x.alias() }
+        if self.is_active() { F::dropout(x, self.p) } else { x.alias() }
     }
 }
 impl Layer for Dropout {

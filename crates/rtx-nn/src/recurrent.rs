@@ -1,7 +1,7 @@
 //! Recurrent layers: stacks of LSTM, GRU and plain cells, and the cells, with PyTorch's parameter names.
-use crate::{Field, Module, Param, Visitor, init};
+use crate::{Dropout, Field, Module, Param, Visitor, functional as F, init};
 use rtx_core::Result;
-use rtx_tensor::{CellWeights, Stack, Tensor};
+use rtx_tensor::{CellWeights, Stack, Tensor, cat};
 
 /// Sizes and parameters that the three layers share.
 #[derive(Clone, Debug)]
@@ -16,17 +16,31 @@ struct Recurrent {
     bidirectional: bool,
     batch_first: bool,
     relu: bool,
+    /// What the state h is projected to; 0 where it is not.
+    projection: usize,
+    /// Between layers, in training.
+    dropout: Dropout,
 }
 
-/// Parameters drawn uniformly within 1/√hidden: a weight of the input, one of the state, and a bias for each.
-fn draw(gates: usize, [inputs, hidden]: [usize; 2], biases: bool, mut push: impl FnMut(&str, Param)) {
+/// Parameters drawn uniformly within 1/√hidden: a weight of the input, one of the state, and a bias for each; the
+/// projection of the state where there is one.
+fn draw(
+    gates: usize,
+    [inputs, hidden, output]: [usize; 3],
+    biases: bool,
+    projection: usize,
+    mut push: impl FnMut(&str, Param),
+) {
     let (rows, bound) = (gates * hidden, 1.0 / (hidden.max(1) as f64).sqrt());
     let mut drawn = |name: &str, shape: &[usize]| push(name, Param::new(init::uniform(shape, -bound, bound)));
     drawn("weight_ih", &[rows, inputs]);
-    drawn("weight_hh", &[rows, hidden]);
+    drawn("weight_hh", &[rows, output]);
     if biases {
         drawn("bias_ih", &[rows]);
         drawn("bias_hh", &[rows]);
+    }
+    if projection > 0 {
+        drawn("weight_hr", &[projection, hidden]);
     }
 }
 
@@ -41,33 +55,66 @@ impl Recurrent {
             bidirectional: false,
             batch_first: false,
             relu: false,
+            projection: 0,
+            dropout: Dropout::new(0.0),
         };
         plain.drawn()
     }
     fn directions(&self) -> usize {
         1 + usize::from(self.bidirectional)
     }
+    /// Elements of the state h.
+    fn output(&self) -> usize {
+        if self.projection > 0 { self.projection } else { self.sizes[1] }
+    }
     /// Parameters drawn anew.
     fn drawn(mut self) -> Self {
         let [inputs, hidden] = self.sizes;
         self.params.clear();
         for layer in 0..self.num_layers {
-            let width = if layer == 0 { inputs } else { hidden * self.directions() };
+            let width = if layer == 0 { inputs } else { self.output() * self.directions() };
             for suffix in ["", "_reverse"].into_iter().take(self.directions()) {
+                let (output, projection) = (self.output(), self.projection);
                 let push = |name: &str, p| self.params.push((format!("{name}_l{layer}{suffix}"), p));
-                draw(self.gates, [width, hidden], self.has_biases, push);
+                draw(self.gates, [width, hidden, output], self.has_biases, projection, push);
             }
         }
         self
     }
-    fn stack(&self) -> Stack {
+    /// Layers `from..to`.
+    fn stack(&self, from: usize, to: usize) -> Stack {
+        let each = self.params.len() / self.num_layers.max(1);
         Stack {
-            params: self.params.iter().map(|(_, p)| p.alias()).collect(),
+            params: self.params[from * each..to * each].iter().map(|(_, p)| p.alias()).collect(),
             has_biases: self.has_biases,
-            num_layers: self.num_layers,
+            num_layers: to - from,
             bidirectional: self.bidirectional,
             batch_first: self.batch_first,
         }
+    }
+    /// Runs `f` on all layers at once, or on one after the other where something comes between them.
+    fn through<const N: usize>(
+        &self,
+        x: &Tensor,
+        states: [Tensor; N],
+        f: impl Fn(&Tensor, [&Tensor; N], Stack) -> Result<(Tensor, [Tensor; N])>,
+    ) -> Result<(Tensor, [Tensor; N])> {
+        if self.projection == 0 && !self.dropout.is_active() {
+            return f(x, std::array::from_fn(|i| &states[i]), self.stack(0, self.num_layers));
+        }
+        let (mut x, mut last) = (x.alias(), Vec::with_capacity(self.num_layers));
+        for layer in 0..self.num_layers {
+            if layer > 0 {
+                x = self.dropout.forward(&x);
+            }
+            let of_layer = |s: &Tensor| s.narrow(0, layer * self.directions(), self.directions());
+            let here: [Tensor; N] = std::array::from_fn(|i| of_layer(&states[i]));
+            let (y, ends) = f(&x, std::array::from_fn(|i| &here[i]), self.stack(layer, layer + 1))?;
+            x = y;
+            last.push(ends);
+        }
+        let joined = |i: usize| cat(&last.iter().map(|ends| ends[i].alias()).collect::<Vec<_>>(), 0);
+        Ok((x, std::array::from_fn(joined)))
     }
     /// Runs `f` on a batch of sequences and states `[layers · directions, batch, hidden]`, zeros where none are given. A
     /// single sequence is a batch of one, and its results come back without the dim of the batch.
@@ -76,20 +123,22 @@ impl Recurrent {
         &self,
         x: &Tensor,
         states: Option<[&Tensor; N]>,
-        f: impl FnOnce(&Tensor, [&Tensor; N], Stack) -> Result<(Tensor, [Tensor; N])>,
+        f: impl Fn(&Tensor, [&Tensor; N], Stack) -> Result<(Tensor, [Tensor; N])>,
     ) -> (Tensor, [Tensor; N]) {
         let (single, batch) = (x.rank() == 2, if self.batch_first { 0 } else { 1 });
         let x = if single { x.unsqueeze(batch) } else { x.alias() };
         let examples = x.shape().get(batch).copied().unwrap_or(1);
         let given = |state: &Tensor| if single && state.rank() == 2 { state.unsqueeze(1) } else { state.alias() };
-        let zeros = || rtx_tensor::zeros([self.num_layers * self.directions(), examples, self.sizes[1]]).to(x.dtype());
-        let states: [Tensor; N] = std::array::from_fn(|i| states.map_or_else(zeros, |s| given(s[i])));
-        let outs = f(&x, std::array::from_fn(|i| &states[i]), self.stack());
-        let (y, states) = outs.unwrap_or_else(|e| panic!("{e}"));
+        let width = |i: usize| if i == 0 { self.output() } else { self.sizes[1] };
+        let zeros =
+            |i: usize| rtx_tensor::zeros([self.num_layers * self.directions(), examples, width(i)]).to(x.dtype());
+        let states: [Tensor; N] = std::array::from_fn(|i| states.map_or_else(|| zeros(i), |s| given(s[i])));
+        let (y, states) = self.through(&x, states, f).unwrap_or_else(|e| panic!("{e}"));
         if single { (y.squeeze(batch), states.map(|s| s.squeeze(1))) } else { (y, states) }
     }
     fn visit(&self, visitor: &mut Visitor<'_>) {
         self.params.iter().for_each(|(name, p)| p.visit_field(name, visitor));
+        self.dropout.visit(visitor);
     }
 }
 
@@ -122,6 +171,11 @@ macro_rules! layers {
             pub fn no_bias(self) -> Self {
                 Self(Recurrent { has_biases: false, ..self.0 }.drawn())
             }
+            /// Dropout with this probability between layers, in training.
+            #[must_use]
+            pub fn dropout(self, p: f64) -> Self {
+                Self(Recurrent { dropout: Dropout::new(p), ..self.0 })
+            }
             /// The batch comes first.
             #[must_use]
             pub fn batch_first(self) -> Self {
@@ -146,14 +200,61 @@ layers! {
 }
 
 impl LSTM {
+    /// The state h is projected to so many elements (Sak, Senior and Beaufays, arXiv:1402.1128); parameters are drawn
+    /// anew. Such a stack is recorded step by step.
+    #[must_use]
+    pub fn projection(self, projection: usize) -> Self {
+        Self(Recurrent { projection, ..self.0 }.drawn())
+    }
     /// Outputs, the last h and the last c, from states or zeros.
     ///
     /// # Panics
     /// When shapes do not fit.
     #[track_caller]
     pub fn forward(&self, x: &Tensor, states: Option<[&Tensor; 2]>) -> (Tensor, [Tensor; 2]) {
-        self.0.run(x, states, |x, states, stack| rtx_tensor::lstm(x, states, stack).map(|(y, h, c)| (y, [h, c])))
+        self.0.run(x, states, |x, states, stack| match self.0.projection {
+            0 => rtx_tensor::lstm(x, states, stack).map(|(y, h, c)| (y, [h, c])),
+            _ => Ok(projected(x, states, &stack)),
+        })
     }
+}
+
+/// One layer of an LSTM with projected states, in one direction or both.
+fn projected(x: &Tensor, states: [&Tensor; 2], stack: &Stack) -> (Tensor, [Tensor; 2]) {
+    let steps_at = i64::from(stack.batch_first);
+    let directions = 1 + usize::from(stack.bidirectional);
+    let each = stack.params.len() / directions;
+    let (mut outs, mut ends) = (Vec::new(), [Vec::new(), Vec::new()]);
+    for (direction, params) in stack.params.chunks(each).enumerate() {
+        let (biases, projection) = (&params[2..each - 1], &params[each - 1]);
+        let bias = |i: usize| biases.get(i);
+        let [mut h, mut c] = states.map(|s| s.select(0, direction));
+        let mut steps = x.unbind(steps_at);
+        if direction == 1 {
+            steps.reverse();
+        }
+        let mut ys = Vec::with_capacity(steps.len());
+        for x in &steps {
+            let gates = F::linear(x, &params[0], bias(0)) + F::linear(&h, &params[1], bias(1));
+            let [i, f, g, o] = quarters(&gates);
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh();
+            h = F::linear(&(o.sigmoid() * c.tanh()), projection, None);
+            ys.push(h.alias());
+        }
+        if direction == 1 {
+            ys.reverse();
+        }
+        outs.push(rtx_tensor::stack(&ys, steps_at));
+        ends[0].push(h);
+        ends[1].push(c);
+    }
+    (cat(&outs, -1), ends.map(|e| rtx_tensor::stack(&e, 0)))
+}
+
+/// The four gates, side by side in the last dim.
+fn quarters(gates: &Tensor) -> [Tensor; 4] {
+    let each = gates.size(-1) / 4;
+    std::array::from_fn(|i| gates.narrow(-1, i * each, each))
 }
 impl GRU {
     /// Outputs and the last state, from a state or zeros.
@@ -208,7 +309,7 @@ macro_rules! cells {
             /// Weights and biases uniform within 1/√hidden, as PyTorch draws them.
             pub fn new(inputs: usize, hidden: usize) -> Self {
                 let mut drawn = Vec::new();
-                draw($gates, [inputs, hidden], true, |_, p| drawn.push(p));
+                draw($gates, [inputs, hidden, hidden], true, 0, |_, p| drawn.push(p));
                 let [weight_ih, weight_hh, bias_ih, bias_hh] =
                     <[Param; 4]>::try_from(drawn).unwrap_or_else(|_| unreachable!("two weights and two biases"));
                 Self { weight_ih, weight_hh, bias_ih: Some(bias_ih), bias_hh: Some(bias_hh), relu: false }

@@ -13,10 +13,6 @@ macro_rules! stack {
         let built = if $a.flag(4, "batch_first", false) { built.batch_first() } else { built };
         // Dropout is 0 throughout.
         $a.float(5, "dropout");
-        // No projection.
-        if $a.int(usize::MAX, "proj_size").unwrap_or(0) > 0 {
-            return Err(Error::new(Kind::Unsupported, "LSTM: projections of its states are not built"));
-        }
         if $a.flag(6, "bidirectional", false) { built.bidirectional() } else { built }
     }};
 }
@@ -34,12 +30,16 @@ pub(super) fn recurrent(name: &str, a: &mut Arguments, _: &Inputs<'_>) -> Option
 
 fn made(name: &str, a: &mut Arguments) -> Result<Option<Box<dyn Built>>> {
     let built = match name {
-        "LSTM" => custom(stack!(LSTM, a), |l, a, inputs| {
-            let (x, states) = (a.tensor(inputs, 0, "input")?, states_of(a, inputs)?);
-            let given = if let [h, c] = states.as_slice() { Some([h, c]) } else { None };
-            let (y, [h, c]) = l.forward(&x, given);
-            Ok(vec![y, h, c])
-        }),
+        "LSTM" => {
+            let built = stack!(LSTM, a);
+            let projection = a.int(usize::MAX, "proj_size").and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+            custom(when(projection > 0, built, |l| l.projection(projection)), |l, a, inputs| {
+                let (x, states) = (a.tensor(inputs, 0, "input")?, states_of(a, inputs)?);
+                let given = if let [h, c] = states.as_slice() { Some([h, c]) } else { None };
+                let (y, [h, c]) = l.forward(&x, given);
+                Ok(vec![y, h, c])
+            })
+        }
         "GRU" => custom(stack!(GRU, a), |l, a, inputs| {
             let (x, h) = (a.tensor(inputs, 0, "input")?, a.tensor_or_none(inputs, 1, "hx")?);
             let (y, h) = l.forward(&x, h.as_ref());
