@@ -14,11 +14,10 @@ pub trait Parametrization: Module {
 /// `parametrizations.weight.0`. One function tied into several layers is shared by them.
 ///
 /// ```
-/// use rtx_nn::{Layer, Linear, Module, Parametrization, Parametrized};
+/// use rtx_nn::{Linear, Module, Parametrization, Parametrized, Visitor};
 /// use rtx_tensor::Tensor;
-/// #[derive(Module)]
-/// struct Symmetric;
-/// # mod rustytorch { pub mod nn { pub use rtx_nn::*; } }
+/// struct Symmetric; // in a program of yours: #[derive(Module)]
+/// # impl Module for Symmetric { fn visit(&self, _: &mut Visitor<'_>) {} }
 /// impl Parametrization for Symmetric {
 ///     fn apply(&self, w: &Tensor) -> Tensor {
 ///         w.triu() + w.triu_with(rtx_tensor::options::Triu { diagonal: 1 }).transpose(0, 1)

@@ -67,18 +67,23 @@ mod pages {
 
 /// Layers, and functions of `torch.nn`.
 pub mod nn {
+    #[doc(inline)]
     pub use rtx_nn::*;
 }
 /// Optimizers and schedules.
 pub mod optim {
+    #[doc(inline)]
     pub use rtx_optim::*;
 }
 /// Datasets, loaders and progress.
 pub mod data {
+    #[doc(inline)]
     pub use rtx_data::*;
 }
 
+#[doc(inline)]
 pub use rtx_core::NUMERICS_VERSION;
+#[doc(inline)]
 pub use rtx_tensor::*;
 
 /// Threads that work may use, the caller included. Results do not depend on them.
