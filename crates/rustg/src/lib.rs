@@ -7,6 +7,7 @@
 
 mod halves;
 mod isa;
+mod jit;
 pub mod math;
 mod nest;
 mod number;
@@ -17,6 +18,7 @@ mod verify;
 mod vm;
 
 pub use isa::Isa;
+pub use jit::{Jit, JitCounters, jit, jit_counters, set_jit};
 pub use nest::{Axis, AxisId, BufferDecl, BufferId, Id, Indexed, Instr, Nest, Size, Store, View};
 pub use philox::{philox4x32, random_u32};
 pub use rtx_core::{Arith, Comparison, Extremum, Fold, Function};

@@ -14,27 +14,16 @@ macro_rules! poly {
     ($x:expr; $c:expr, $($rest:expr),+) => { fma(poly!($x; $($rest),+), $x, $c) };
 }
 
+mod real;
+pub(crate) mod single;
 mod special;
+
+pub(crate) use real::{Real, Short, Whole};
 
 pub use special::{digamma_f32, digamma_f64, erfc_f32, erfc_f64, lgamma_f32, lgamma_f64};
 
-trait Fma {
-    fn fma(self, b: Self, c: Self) -> Self;
-}
-impl Fma for f32 {
-    #[inline(always)]
-    fn fma(self, b: f32, c: f32) -> f32 {
-        self.mul_add(b, c)
-    }
-}
-impl Fma for f64 {
-    #[inline(always)]
-    fn fma(self, b: f64, c: f64) -> f64 {
-        self.mul_add(b, c)
-    }
-}
 #[inline(always)]
-fn fma<T: Fma>(a: T, b: T, c: T) -> T {
+fn fma<T: Real>(a: T, b: T, c: T) -> T {
     a.fma(b, c)
 }
 
@@ -48,11 +37,6 @@ const LN2_LO_F64: f64 = 2.319_046_813_846_299_6e-17;
 const LN2_F32: f32 = std::f32::consts::LN_2;
 const LN2_F64: f64 = std::f64::consts::LN_2;
 
-/// `2^k` for `-126 <= k <= 127`.
-#[inline(always)]
-fn exp2i_f32(k: i32) -> f32 {
-    f32::from_bits((k.wrapping_add(127) as u32) << 23)
-}
 /// `2^k` for `-1022 <= k <= 1023`.
 #[inline(always)]
 fn exp2i_f64(k: i64) -> f64 {
@@ -60,13 +44,6 @@ fn exp2i_f64(k: i64) -> f64 {
 }
 
 /// `(k, r)` with `x = k ln 2 + r`.
-#[inline(always)]
-fn exp_reduce_f32(x: f32) -> (i32, f32) {
-    let m = x.mul_add(std::f32::consts::LOG2_E, ROUND_F32);
-    let n = m - ROUND_F32;
-    let r = n.mul_add(-LN2_LO_F32, n.mul_add(-LN2_F32, x));
-    ((m.to_bits() as i32).wrapping_sub(ROUND_F32.to_bits() as i32), r)
-}
 #[inline(always)]
 fn exp_reduce_f64(x: f64) -> (i64, f64) {
     let m = x.mul_add(std::f64::consts::LOG2_E, ROUND_F64);
@@ -76,11 +53,6 @@ fn exp_reduce_f64(x: f64) -> (i64, f64) {
 }
 
 /// `e^r - 1` for `|r| <= ln 2 / 2`.
-#[inline(always)]
-fn expm1_small_f32(r: f32) -> f32 {
-    let q = poly!(r; 0.5, 0.166_666_66, 0.041_666_36, 0.008_333_382, 0.001_394_073_1, 0.000_198_497_19);
-    q.mul_add(r * r, r)
-}
 #[inline(always)]
 fn expm1_small_f64(r: f64) -> f64 {
     let q = poly!(r; 0.5, 0.16666666666666677, 0.041666666666666519, 0.0083333333333215215, 0.0013888888888959258,
@@ -92,10 +64,7 @@ fn expm1_small_f64(r: f64) -> f64 {
 /// `e^x`. At most 1.1 ULP.
 #[inline(always)]
 pub fn exp_f32(x: f32) -> f32 {
-    let (k, r) = exp_reduce_f32(x.clamp(-104.0, 89.0));
-    let y = expm1_small_f32(r) + 1.0;
-    // Two steps, so that neither factor overflows and a subnormal result is rounded once.
-    y * exp2i_f32(k >> 1) * exp2i_f32(k - (k >> 1))
+    single::exp(x)
 }
 /// `e^x`. At most 1.1 ULP.
 #[inline(always)]
@@ -113,12 +82,7 @@ fn exp_sum_f64(x: f64, tail: f64) -> f64 {
 /// `e^x - 1`. At most 1.5 ULP.
 #[inline(always)]
 pub fn expm1_f32(x: f32) -> f32 {
-    let (k, r) = exp_reduce_f32(x.clamp(-30.0, 89.0));
-    let p = expm1_small_f32(r);
-    let half = exp2i_f32(k - 1);
-    let y = 2.0 * p.mul_add(half, half - 0.5);
-    let y = if k == 0 { p } else { y };
-    if x == 0.0 { x } else { y }
+    single::expm1(x)
 }
 /// `e^x - 1`. At most 1.5 ULP.
 #[inline(always)]
@@ -133,15 +97,6 @@ pub fn expm1_f64(x: f64) -> f64 {
 
 /// `(k, f)` with `x = 2^k (1 + f)` and `1 + f` around 1, for `0 < x < inf`.
 #[inline(always)]
-fn log_reduce_f32(x: f32) -> (i32, f32) {
-    const SQRT_HALF: i32 = 0x3f35_04f3;
-    let tiny = x < f32::MIN_POSITIVE;
-    let bits = (if tiny { x * 8388608.0 } else { x }).to_bits() as i32;
-    let k = bits.wrapping_sub(SQRT_HALF) >> 23;
-    let m = f32::from_bits(bits.wrapping_sub(k << 23) as u32);
-    (k - if tiny { 23 } else { 0 }, m - 1.0)
-}
-#[inline(always)]
 fn log_reduce_f64(x: f64) -> (i64, f64) {
     const SQRT_HALF: i64 = 0x3fe6_a09e_667f_3bcd;
     let tiny = x < f64::MIN_POSITIVE;
@@ -152,14 +107,6 @@ fn log_reduce_f64(x: f64) -> (i64, f64) {
 }
 
 /// `k ln 2 + log(1 + f)` for `1 + f` between the roots of 1/2 and 2.
-#[inline(always)]
-fn log_sum_f32(k: f32, f: f32) -> f32 {
-    let z = f * f;
-    let p = poly!(f; 0.333_333_14, -0.250_000_1, 0.200_021_16, -0.166_679_86, 0.142_194_78, -0.124_054_1, 0.118_889_384,
-        -0.116_785_76, 0.067_487_6);
-    let y = p.mul_add(f * z, k * LN2_LO_F32);
-    k.mul_add(LN2_F32, f + z.mul_add(-0.5, y))
-}
 #[inline(always)]
 fn log_sum_f64(k: f64, f: f64) -> f64 {
     let s = f / (2.0 + f);
@@ -182,8 +129,7 @@ macro_rules! log_edges {
 /// Natural logarithm. At most 1 ULP.
 #[inline(always)]
 pub fn log_f32(x: f32) -> f32 {
-    let (k, f) = log_reduce_f32(x);
-    log_edges!(x, log_sum_f32(k as f32, f), f32)
+    single::log(x)
 }
 /// Natural logarithm. At most 1 ULP.
 #[inline(always)]
@@ -201,13 +147,7 @@ fn small_i64_to_f64(k: i64) -> f64 {
 /// `log(1 + x)`. At most 1.5 ULP.
 #[inline(always)]
 pub fn log1p_f32(x: f32) -> f32 {
-    let u = 1.0 + x;
-    let (k, f) = log_reduce_f32(u);
-    // What rounding `1 + x` lost, in units of 2^k.
-    let lost = if x >= 1.0 { 1.0 - (u - x) } else { x - (u - 1.0) };
-    let f = if k == 0 { x } else { lost.mul_add(exp2i_f32(if k < 100 { -k } else { -100 }), f) };
-    let y = log_edges!(u, log_sum_f32(k as f32, f), f32);
-    if x == 0.0 { x } else { y }
+    single::log1p(x)
 }
 /// `log(1 + x)`. At most 1.5 ULP.
 #[inline(always)]
@@ -234,15 +174,6 @@ fn trig_reduce(x: f64) -> (i64, f64) {
 }
 /// `sin(q π/2 + r)`.
 #[inline(always)]
-fn sin_quadrant_f32(q: u32, r: f32) -> f32 {
-    let z = r * r;
-    let s = poly!(z; -0.166_666_67, 0.008_333_329, -0.000_198_393_25, 2.718_212_3e-6).mul_add(r * z, r);
-    let c = poly!(z; 0.041_666_668, -0.001_388_888_3, 2.479_950_9e-5, -2.720_926_5e-7);
-    let c = c.mul_add(z * z, z.mul_add(-0.5, 1.0));
-    let y = if q & 1 == 0 { s } else { c };
-    f32::from_bits(y.to_bits() ^ ((q & 2) << 30))
-}
-#[inline(always)]
 fn sin_quadrant_f64(q: u64, r: f64) -> f64 {
     let z = r * r;
     let s = poly!(z; -0.16666666666666632, 0.0083333333333222293, -0.0001984126982964335, 2.7557313631618727e-06,
@@ -261,15 +192,12 @@ fn sin_quadrant_f64(q: u64, r: f64) -> f64 {
 /// Sine of radians. At most 1.7 ULP for `|x| <= 2^30`; of no use beyond.
 #[inline(always)]
 pub fn sin_f32(x: f32) -> f32 {
-    let (q, r) = trig_reduce(x as f64);
-    let y = sin_quadrant_f32(q as u32, r as f32);
-    if x == 0.0 { x } else { y }
+    single::sin(x)
 }
 /// Cosine of radians. At most 1.7 ULP for `|x| <= 2^30`; of no use beyond.
 #[inline(always)]
 pub fn cos_f32(x: f32) -> f32 {
-    let (q, r) = trig_reduce(x as f64);
-    sin_quadrant_f32((q as u32).wrapping_add(1), r as f32)
+    single::cos(x)
 }
 /// Sine of radians. At most 1.5 ULP for `|x| <= 2^30`; of no use beyond.
 #[inline(always)]
@@ -288,11 +216,7 @@ pub fn cos_f64(x: f64) -> f64 {
 /// Hyperbolic tangent, as `-m / (2 + m)` with `m = e^(-2|x|) - 1`. At most 2.5 ULP.
 #[inline(always)]
 pub fn tanh_f32(x: f32) -> f32 {
-    let a = x.abs();
-    let (k, r) = exp_reduce_f32(-2.0 * if a > 10.0 { 10.0 } else { a });
-    let scale = exp2i_f32(k);
-    let m = expm1_small_f32(r).mul_add(scale, scale - 1.0);
-    (-m / (2.0 + m)).copysign(x)
+    single::tanh(x)
 }
 /// Hyperbolic tangent, as `-m / (2 + m)` with `m = e^(-2|x|) - 1`. At most 2 ULP.
 #[inline(always)]
@@ -307,17 +231,7 @@ pub fn tanh_f64(x: f64) -> f64 {
 /// Error function. At most 1.5 ULP.
 #[inline(always)]
 pub fn erf_f32(x: f32) -> f32 {
-    let (a, z) = (x.abs(), x * x);
-    let small = poly!(z; 0.128_379_17, -0.376_126_33, 0.112_836_87, -0.026_858_94, 0.005_199_91, -0.000_813_009_3,
-        8.317_212e-5);
-    let small = small.mul_add(x, x);
-    // 1 - e^(log erfc a); erfc(4) is already below half a place of 1.
-    let t = if a > 4.0 { 4.0 } else { a };
-    let log_erfc = poly!(t; 0.000_176_156_64, -1.129_522_2, -0.633_331_86, -0.108_297_06, 0.025_130_67, -0.004_175_434_6,
-        0.000_435_385_84, -2.117_669e-5);
-    let (k, r) = exp_reduce_f32(log_erfc);
-    let large = 1.0 - (expm1_small_f32(r) + 1.0) * exp2i_f32(k);
-    if a < 0.93 { small } else { large.copysign(x) }
+    single::erf(x)
 }
 /// Error function. At most 1.5 ULP.
 #[inline(always)]
@@ -449,24 +363,16 @@ pub fn atan2_f64(y: f64, x: f64) -> f64 {
 
 /// What is not transcendental but has to be the same everywhere too.
 macro_rules! plain {
-    ($T:ident, $max:ident, $min:ident, $sign:ident, $rem:ident) => {
+    ($T:ident, $max:ident, $min:ident, $rem:ident) => {
         /// The larger; NaN if either is NaN. Of two zeros the second.
         #[inline(always)]
         pub fn $max(a: $T, b: $T) -> $T {
-            let m = if a > b { a } else { b };
-            if a != a { a } else { m }
+            single::max(a, b)
         }
         /// The smaller; NaN if either is NaN. Of two zeros the second.
         #[inline(always)]
         pub fn $min(a: $T, b: $T) -> $T {
-            let m = if a < b { a } else { b };
-            if a != a { a } else { m }
-        }
-        /// -1, 0 or 1; NaN stays NaN.
-        #[inline(always)]
-        pub fn $sign(x: $T) -> $T {
-            let s = if x > 0.0 { 1.0 } else { 0.0 } - if x < 0.0 { 1.0 } else { 0.0 };
-            if x != x { x } else { s }
+            single::min(a, b)
         }
         /// What is left of `a` after whole steps of `b`, with the sign of `b`. Exact but for the last addition.
         #[inline(always)]
@@ -476,5 +382,17 @@ macro_rules! plain {
         }
     };
 }
-plain!(f32, max_f32, min_f32, sign_f32, rem_f32);
-plain!(f64, max_f64, min_f64, sign_f64, rem_f64);
+plain!(f32, max_f32, min_f32, rem_f32);
+plain!(f64, max_f64, min_f64, rem_f64);
+
+/// -1, 0 or 1; NaN stays NaN.
+#[inline(always)]
+pub fn sign_f32(x: f32) -> f32 {
+    single::sign(x)
+}
+/// -1, 0 or 1; NaN stays NaN.
+#[inline(always)]
+pub fn sign_f64(x: f64) -> f64 {
+    let s = if x > 0.0 { 1.0 } else { 0.0 } - if x < 0.0 { 1.0 } else { 0.0 };
+    if x != x { x } else { s }
+}

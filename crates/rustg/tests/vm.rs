@@ -5,9 +5,11 @@ mod reference;
 
 use rtx_core::{Arith, Comparison, DType, Extremum, Fold, Function};
 use rustg::{
-    Axis, AxisId, BufferDecl, BufferId, Id, Indexed, Instr, Isa, Nest, Scratch, Size, Store, TileProg, View, schedule,
+    Axis, AxisId, BufferDecl, BufferId, Id, Indexed, Instr, Isa, Jit, Nest, Scratch, Size, Store, TileProg, View,
+    jit_counters, schedule, set_jit,
 };
 use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
 
 /// Packs elements into bytes, aligned.
 fn pack(t: DType, elements: &[u64]) -> Vec<u64> {
@@ -104,9 +106,10 @@ fn check(nest: &Nest, memory: &reference::Memory, sizes: &[i64]) {
     let mut want_reports = reference::run(nest, &mut want, sizes);
     want_reports.sort();
     want_reports.dedup();
-    for isa in Isa::available() {
+    let ways = Isa::available().map(|isa| (isa, Jit::Never)).chain([(Isa::detect(), Jit::Always)]);
+    for (isa, when) in ways {
         for cut in [Cut::Whole, Cut::Backwards, Cut::Boxes] {
-            let (got, mut reports) = run(&prog, memory, sizes, isa, cut);
+            let (got, mut reports) = run_with(when, || run(&prog, memory, sizes, isa, cut));
             reports.sort();
             reports.dedup();
             for (b, (got, want)) in got.iter().zip(&want).enumerate() {
@@ -115,7 +118,7 @@ fn check(nest: &Nest, memory: &reference::Memory, sizes: &[i64]) {
                     assert_eq!(
                         format!("{:#x}", canonical(t, g)),
                         format!("{:#x}", canonical(t, w)),
-                        "b{b}[{i}] on {} cut {cut:?}, sizes {sizes:?}\n{text}",
+                        "b{b}[{i}] on {}, printed {when:?}, cut {cut:?}, sizes {sizes:?}\n{text}",
                         isa.name()
                     );
                 }
@@ -123,6 +126,14 @@ fn check(nest: &Nest, memory: &reference::Memory, sizes: &[i64]) {
             assert!(reports.iter().all(|r| want_reports.contains(r)), "{reports:?} for {want_reports:?}\n{text}");
         }
     }
+}
+
+/// Runs with code printed or not; one test at a time, since that is set for the process.
+fn run_with<R>(when: Jit, f: impl FnOnce() -> R) -> R {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    set_jit(Some(when));
+    f()
 }
 
 /// splitmix64.
@@ -359,6 +370,22 @@ fn random_nests_have_the_same_bits_everywhere() {
             std::panic::resume_unwind(e);
         }
     }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn most_of_random_nests_is_printed() {
+    if Isa::detect() < Isa::Avx512 {
+        return;
+    }
+    let before = jit_counters();
+    for seed in 0..40 {
+        let (nest, memory, sizes) = made_up(seed);
+        check(&nest, &memory, &sizes);
+    }
+    let after = jit_counters();
+    let (printed, left) = (after.printed - before.printed, after.left - before.left);
+    assert!(printed > left && after.bytes > before.bytes, "printed {printed}, left {left}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! What every kernel of the tile VM is called with, and how one body is compiled for each instruction set.
+use super::fuse::Fused;
 use crate::Isa;
 use rtx_core::DType;
 
@@ -29,6 +30,7 @@ pub(super) enum Extra {
     Move(Move),
     Reduce(Reduce),
     Cast { from: DType, to: DType },
+    Fused(Box<Fused>),
 }
 
 /// How a move walks: bytes per column on both sides, and computed parts of the address.
@@ -47,7 +49,7 @@ pub(super) struct Index {
     pub checked: bool,
 }
 /// A place in the machine's memory: an entry of its table and bytes from there.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub entry: u32,
     pub offset: u32,

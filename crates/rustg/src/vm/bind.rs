@@ -6,7 +6,8 @@
 use super::args::{Extra, Index, Kernel, MOST_OPERANDS, Move, Place, Reduce};
 use super::calls::{Binding, CONSTS, End, Key, Level, Op, Operand, OuterStep, Phase, SCRATCH, VIEWS};
 use super::space::{Along, BoundView, Space, Spot, value};
-use super::{maps, moves, reduce};
+use super::{fuse, maps, moves, reduce};
+use crate::jit::{self, Means, What};
 use crate::{Id, Instr, Isa, TileProg, View};
 use rtx_core::{Arith, DType};
 
@@ -39,17 +40,24 @@ impl Binding {
         let space = Space::new(prog, &key.sizes, key.boxed);
         // The tile is chosen as for the plainest machine with every store aliased: how the work is cut depends on the
         // sizes alone.
-        let measured = Key { aliased: u64::MAX, isa: Isa::Scalar, ..key.clone() };
+        let measured = Key { aliased: u64::MAX, isa: Isa::Scalar, fused: false, ..key.clone() };
         let (mut whole, mut tile) = (true, None);
         while tile.is_none() {
-            let mut binder = Binder::new(prog, &measured, &space, whole);
+            let mut binder = Binder::new(prog, &measured, &space, whole, &[]);
             binder.emit()?;
             tile = TileSize::choose(&space, binder.tile_bytes(), binder.crosses(), whole);
             whole &= tile.is_some();
         }
         let tile = tile?;
-        let mut binder = Binder::new(prog, &key, &space, whole);
-        binder.emit()?;
+        let mut refused = vec![];
+        let mut binder = loop {
+            let mut binder = Binder::new(prog, &key, &space, whole, &refused);
+            binder.emit()?;
+            match binder.fuse() {
+                Ok(()) => break binder,
+                Err(i) => refused.push(i),
+            }
+        };
         let scratch_bytes = binder.place_slots(&tile);
         let Binder { views, outer, row_ops, col_ops, phases, ends, consts, .. } = binder;
         let mut binding = Binding {
@@ -64,13 +72,25 @@ impl Binding {
             consts,
             scratch_bytes,
             streams: vec![],
+            seamless: false,
             walk_calls: 0,
             key,
             space,
         };
         binding.mark_flat();
+        binding.seamless = binding.is_seamless();
         binding.find_streams(&prog.element_sizes());
         Some(binding)
+    }
+
+    /// Is everything one loop over arguments?
+    fn is_seamless(&self) -> bool {
+        let [phase] = &self.phases[..] else { return false };
+        let idle = self.row_ops.is_empty() && self.col_ops.is_empty() && self.ends.is_empty();
+        let [op] = &phase.chunk[..] else { return false };
+        let alone = idle && phase.before.is_empty() && phase.after.is_empty();
+        let Extra::Fused(fused) = &op.extra else { return false };
+        alone && self.space.walk == Along::Nothing && op.level.is_tile() && fused.reads_arguments_only()
     }
 
     fn ops_mut(&mut self) -> impl Iterator<Item = &mut Op> {
@@ -111,8 +131,12 @@ impl Binding {
             let even = match &op.extra {
                 Extra::None | Extra::Cast { .. } => true,
                 Extra::Move(m) => m.indices.is_empty() && m.dst_col == op.dst.size && m.src_col == op.src[0].size,
-                Extra::Reduce(_) => false,
+                Extra::Reduce(_) | Extra::Fused(_) => false,
             };
+            if let Extra::Fused(fused) = &op.extra {
+                op.flat = op.level.is_tile() && fused.is_flat(|o| scalar(o), |o| runs_on(o));
+                continue;
+            }
             op.flat = even
                 && op.level.is_tile()
                 && runs_on(&op.dst)
@@ -187,10 +211,14 @@ struct Binder<'a> {
     ends: Vec<End>,
     consts: Vec<u64>,
     hoisted: Vec<bool>,
+    /// Instructions that were found not to be printable after all.
+    refused: &'a [usize],
+    /// Of each slot: does anything read or write it?
+    used: Vec<bool>,
 }
 
 impl<'a> Binder<'a> {
-    fn new(prog: &'a TileProg, key: &'a Key, space: &'a Space, whole: bool) -> Self {
+    fn new(prog: &'a TileProg, key: &'a Key, space: &'a Space, whole: bool, refused: &'a [usize]) -> Self {
         let nest = &prog.nest;
         let n = nest.instrs.len();
         let mut views = vec![];
@@ -224,6 +252,8 @@ impl<'a> Binder<'a> {
             ends: vec![],
             consts: vec![],
             hoisted: vec![false; n],
+            refused,
+            used: vec![],
         };
         for i in 0..n {
             let level = binder.normal(binder.level_of(i));
@@ -336,7 +366,8 @@ impl<'a> Binder<'a> {
         self.find_last_uses(&list);
         if !self.whole {
             list.iter().for_each(|&i| self.locs[i] = None);
-            self.free = (0..self.slots.len() as u32).filter(|&s| self.slots[s as usize].level.is_tile()).collect();
+            let is_free = |s: &u32| !self.key.fused && self.slots[*s as usize].level.is_tile();
+            self.free = (0..self.slots.len() as u32).filter(is_free).collect();
         }
         let mut ops = vec![];
         for i in list {
@@ -398,7 +429,9 @@ impl<'a> Binder<'a> {
         }
     }
     fn release(&mut self, loc: Option<Loc>) {
+        // Printed loops know a value by its slot.
         if let Some(Loc::Slot(s)) = loc
+            && !self.key.fused
             && self.slots[s as usize].level.is_tile()
             && !self.free.contains(&s)
         {
@@ -584,6 +617,9 @@ impl<'a> Binder<'a> {
         let (level, isa, types) = (self.levels[i], self.key.isa, &self.prog.types);
         let size = self.size_of(i);
         let mut temporaries = vec![];
+        if let Some(means) = self.means(i) {
+            return self.emit_printed(i, means, phase, ops);
+        }
         match *self.instr(i) {
             Instr::Const { bits, .. } => self.put_const(i, bits),
             Instr::Sized(n) => self.put_const(i, value(n, &self.key.sizes) as u64),
@@ -676,10 +712,74 @@ impl<'a> Binder<'a> {
         temporaries.into_iter().for_each(|slot| self.release(Some(Loc::Slot(slot))));
         Some(())
     }
+    /// What an instruction is to printed code, if it can be printed here.
+    fn means(&self, i: usize) -> Option<Means> {
+        let level = self.levels[i];
+        if !self.key.fused || self.refused.contains(&i) {
+            return None;
+        }
+        let what = match *self.instr(i) {
+            Instr::Reduce(fold, _) if self.space.walk == Along::Cols => What::Fold(fold),
+            _ if level == Level::ONE => return None,
+            Instr::Unary(f, _) => What::Unary(f),
+            Instr::Binary(f, ..) => What::Binary(f),
+            Instr::Compare(f, ..) => What::Compare(f),
+            Instr::Fma(..) => What::Fma,
+            Instr::Select(..) => What::Select,
+            Instr::Cast(..) => What::Cast,
+            Instr::Bitcast(..) => What::Bitcast,
+            _ => return None,
+        };
+        let operands = self.instr(i).operands();
+        let from = |k: usize| Some(self.prog.types[operands.get(k).or(operands.first())?.index()]);
+        let means = Means { what, from: [from(0)?, from(1)?, from(2)?], to: self.prog.types[i] };
+        jit::is_printable(&means).then_some(means)
+    }
+    /// An instruction that a printed loop does: operands as they are, its kernel never called.
+    fn emit_printed(&mut self, i: usize, means: Means, phase: u32, ops: &mut Vec<Op>) -> Option<()> {
+        if let Instr::Reduce(fold, a) = *self.instr(i) {
+            let pair = reduce::reduce(fold, self.prog.types[a.index()], false, self.key.isa)?;
+            self.emit_reduction(i, a, pair, 0, phase, ops, &mut vec![])?;
+            ops.last_mut()?.means = Some((i, means));
+            return Some(());
+        }
+        let level = self.levels[i];
+        let mut src = vec![];
+        for a in self.instr(i).operands() {
+            src.push(self.vector(a.index(), level, ops)?);
+        }
+        let dst = self.destination(i, phase);
+        ops.push(Op { means: Some((i, means)), ..op(fuse::never, level, dst, &src, Extra::None) });
+        Some(())
+    }
+    /// Prints every list of calls. `Err`: the instruction that cannot be printed after all.
+    fn fuse(&mut self) -> Result<(), usize> {
+        if !self.key.fused {
+            return Ok(());
+        }
+        let no_rows = !self.space.spots.contains(&Spot::Row);
+        let lists = |p: &Phase| [p.before.len(), p.chunk.len(), p.after.len()].iter().sum::<usize>();
+        let total = self.row_ops.len() + self.col_ops.len() + self.phases.iter().map(lists).sum::<usize>();
+        let phases = self.phases.iter().flat_map(|p| p.before.iter().chain(&p.chunk).chain(&p.after));
+        let ops = self.row_ops.iter().chain(&self.col_ops).chain(phases).chain(self.ends.iter().map(|e| &e.op));
+        let mut fuser = fuse::Fuser::new(no_rows, ops, &self.outer);
+        let phases = self.phases.iter_mut().flat_map(|p| [&mut p.before, &mut p.chunk, &mut p.after]);
+        for list in [&mut self.row_ops, &mut self.col_ops].into_iter().chain(phases) {
+            *list = fuser.fuse(std::mem::take(list))?;
+        }
+        jit::count(fuser.printed, total - fuser.printed);
+        let phases = self.phases.iter().flat_map(|p| p.before.iter().chain(&p.chunk).chain(&p.after));
+        let ops = self.row_ops.iter().chain(&self.col_ops).chain(phases).chain(self.ends.iter().map(|e| &e.op));
+        self.used = fuse::used_slots(self.slots.len(), ops, &self.outer);
+        Ok(())
+    }
     /// Joins an instruction with the one just emitted, if that is its operand and of no other use: one pass instead
     /// of two, with the same roundings.
     fn join(&mut self, i: usize, f: Arith, a: Id, b: Id, phase: u32, ops: &mut Vec<Op>) -> Option<()> {
         let level = self.levels[i];
+        if self.key.fused {
+            return None;
+        }
         let (t, first) = ops.last()?.joinable?;
         let exchanged = b.index() == t;
         let other = if exchanged { a } else { b };
@@ -766,7 +866,10 @@ impl<'a> Binder<'a> {
             let own = self.operand(a.index(), Level { rows: true, cols: true });
             Operand { step: 1, ..own }
         } else {
-            self.broadcast(a.index(), level, ops, temporaries)?
+            match self.means(i) {
+                Some(_) => self.vector(a.index(), level, ops)?,
+                None => self.broadcast(a.index(), level, ops, temporaries)?,
+            }
         };
         let extent = if self.space.walk == Along::Rows { self.space.rows } else { self.space.cols };
         let value_bytes = self.size_of(a.index()) as i64;
@@ -860,8 +963,13 @@ impl<'a> Binder<'a> {
             src_col = self.views[from as usize].row;
         }
         let dst = self.view_operand(view, size, level);
+        let t = self.prog.types[i];
+        let means = Means { what: What::Copy, from: [t; 3], to: t };
+        let plain = self.key.fused && level.is_tile() && dst_col == size && indices.is_empty() && ops.is_empty();
+        let printed = plain && !self.refused.contains(&i) && jit::is_printable(&means);
         let spec = Move { dst_col, src_col, indices, scatter: true };
-        ops.push(op(moves::move_elements(size as usize)?, level, dst, &src, Extra::Move(spec)));
+        let call = op(moves::move_elements(size as usize)?, level, dst, &src, Extra::Move(spec));
+        ops.push(Op { means: printed.then_some((i, means)), ..call });
         Some(ops)
     }
 
@@ -885,8 +993,11 @@ impl<'a> Binder<'a> {
         };
         let mut end = 0usize;
         let mut offsets = vec![];
-        for slot in &self.slots {
+        for (s, slot) in self.slots.iter().enumerate() {
             offsets.push(end as u32);
+            if self.used.get(s) == Some(&false) {
+                continue;
+            }
             // Odd lines apart, so that registers do not fall on the same sets of the cache.
             end += ((elements(slot.level) * slot.bytes) as usize).next_multiple_of(64) + 64;
         }
@@ -919,11 +1030,25 @@ impl Op {
             patch(&mut reduce.lanes);
             patch(&mut reduce.partials);
         }
+        if let Extra::Fused(fused) = &mut self.extra {
+            fused.places_mut().for_each(patch);
+        }
     }
 }
 
 fn op(kernel: Kernel, level: Level, dst: Operand, sources: &[Operand], extra: Extra) -> Op {
     let mut src = [Operand::default(); MOST_OPERANDS];
     src[..sources.len()].copy_from_slice(sources);
-    Op { kernel, level, dst, src, operands: sources.len(), flat: false, tall: false, joinable: None, extra }
+    Op {
+        kernel,
+        level,
+        dst,
+        src,
+        operands: sources.len(),
+        flat: false,
+        tall: false,
+        joinable: None,
+        means: None,
+        extra,
+    }
 }

@@ -2,6 +2,7 @@
 use super::args::{Extra, Index, Kernel, MOST_OPERANDS, Place};
 use super::space::{BoundView, Space};
 use crate::Isa;
+use crate::jit::Means;
 use rtx_core::Arith;
 
 /// The axes of the tile that something varies over.
@@ -45,6 +46,8 @@ pub(super) struct Op {
     pub tall: bool,
     /// The instruction and its arithmetic, while the next one may still join it.
     pub joinable: Option<(usize, Arith)>,
+    /// The instruction and what it does, if it can be printed.
+    pub means: Option<(usize, Means)>,
     pub extra: Extra,
 }
 
@@ -92,6 +95,8 @@ pub(super) struct Key {
     pub aliased: u64,
     /// For boxes: axes are kept apart.
     pub boxed: bool,
+    /// Are instructions printed where they can be?
+    pub fused: bool,
 }
 
 /// A tile program for certain sizes.
@@ -110,6 +115,8 @@ pub(super) struct Binding {
     pub scratch_bytes: usize,
     /// Views whose tiles follow each other in memory, worth fetching ahead: more than the caches near a core hold.
     pub streams: Vec<u32>,
+    /// Is the work one loop that reads no scratch, so that neighbouring tiles run as one?
+    pub seamless: bool,
     /// Calls of all phases, among which fetching ahead is spread.
     pub walk_calls: usize,
 }

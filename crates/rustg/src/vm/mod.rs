@@ -2,6 +2,7 @@
 mod args;
 mod bind;
 mod calls;
+mod fuse;
 mod lanes;
 mod maps;
 mod moves;

@@ -66,7 +66,7 @@ fn fold_pairwise(mut n: usize, mut fold: impl FnMut(usize, usize, usize), mut ca
 }
 
 /// How many blocks a walk has.
-fn blocks(extent: i64) -> usize {
+pub(super) fn blocks(extent: i64) -> usize {
     (extent.max(0) as usize).div_ceil(BLOCK)
 }
 fn reduce_of<'a>(x: &Args<'a>) -> &'a Reduce {

@@ -3,8 +3,9 @@ use super::args::{Args, MOST_OPERANDS, Machine};
 use super::calls::{Binding, CONSTS, Key, Level, Op, OuterStep, Phase, SCRATCH, VIEWS};
 use super::moves::clamped;
 use super::space::{Along, Space, Spot, value};
-use crate::{Instr, Isa, Nest, TileProg};
+use crate::{Instr, Isa, Nest, TileProg, jit};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Memory that a thread keeps for its runs. Grows, never shrinks.
@@ -27,7 +28,7 @@ impl Scratch {
 
 /// A program's bindings: one for each set of sizes met, up to a number.
 #[derive(Default)]
-pub(crate) struct Bindings(RwLock<Vec<Arc<Binding>>>);
+pub(crate) struct Bindings(RwLock<Vec<Arc<Binding>>>, AtomicU64);
 
 /// More sizes than this and all are forgotten.
 const MOST_BINDINGS: usize = 64;
@@ -106,10 +107,14 @@ impl TileProg {
         let binding = self.binding(sizes, Some(isa), self.aliased(bufs), false);
         let tiles = binding.tiles();
         let mut run = Run::new(&binding, bufs, scratch, report);
-        for item in items.start.max(0)..items.end.min(tiles.count()) {
+        let (mut item, end) = (items.start.max(0), items.end.min(tiles.count()));
+        while item < end {
             let (row, col) = tiles.split(item, run.outer);
+            let joined = if binding.seamless { tiles.neighbours(row, col).min(end - item) } else { 1 };
+            let (rows, cols) = tiles.ranges(row, col, joined);
             // SAFETY: the caller's.
-            unsafe { run.tile(row..(row + binding.tile_rows).min(binding.space.rows), tiles.cols(col), (0, 0)) };
+            unsafe { run.tile(rows, cols, (0, 0)) };
+            item += joined;
         }
     }
 
@@ -164,8 +169,9 @@ impl TileProg {
     /// The binding for these sizes; without `isa`, any.
     fn binding(&self, sizes: &[i64], isa: Option<Isa>, aliased: u64, boxed: bool) -> Arc<Binding> {
         let sizes = &sizes[..self.nest.sizes as usize];
+        let fused = isa.is_some_and(|isa| jit::is_wanted(self.bindings.1.fetch_add(1, Relaxed), isa));
         let fits = |key: &Key| {
-            let exact = isa.is_none_or(|isa| key.isa == isa && key.aliased == aliased);
+            let exact = isa.is_none_or(|isa| key.isa == isa && key.aliased == aliased && key.fused == fused);
             exact && key.boxed == boxed && key.sizes == sizes
         };
         let known = self.bindings.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -173,7 +179,8 @@ impl TileProg {
             return found.clone();
         }
         drop(known);
-        let key = Key { sizes: sizes.to_vec(), isa: isa.unwrap_or(Isa::detect()), aliased, boxed };
+        let isa = isa.unwrap_or(Isa::detect());
+        let key = Key { sizes: sizes.to_vec(), isa, aliased, boxed, fused };
         let made = Binding::new(self, key).expect("check_supported found a kernel for every instruction");
         let made = Arc::new(made);
         let mut known = self.bindings.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -236,8 +243,19 @@ impl Tiles<'_> {
         }
         (row * self.tile_rows, col * self.tile_cols)
     }
-    fn cols(&self, col: i64) -> Range<i64> {
-        col..(col + self.tile_cols).min(self.space.cols)
+    /// How many tiles from this one on make one larger tile: those of its row of tiles, or, when a tile is as wide as
+    /// the space, those below it.
+    fn neighbours(&self, row: i64, col: i64) -> i64 {
+        match self.cols {
+            1 => self.rows - row / self.tile_rows.max(1),
+            _ => self.cols - col / self.tile_cols.max(1),
+        }
+    }
+    /// Rows and columns of so many tiles.
+    fn ranges(&self, row: i64, col: i64, tiles: i64) -> (Range<i64>, Range<i64>) {
+        let (down, across) = if self.cols == 1 { (tiles, 1) } else { (1, tiles) };
+        let rows = row..(row + down * self.tile_rows).min(self.space.rows);
+        (rows, col..(col + across * self.tile_cols).min(self.space.cols))
     }
 }
 

@@ -1,0 +1,121 @@
+//! Printed code in executable memory, found again by the region that it was printed from.
+use super::x86::{self, FRAME_HEAD};
+use super::{BYTES, LOOPS, NANOSECONDS, Region};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Instant;
+
+pub(crate) use super::x86::MOST_MEMS;
+
+/// One loop of machine code.
+pub(crate) struct Code {
+    start: *mut libc::c_void,
+    bytes: usize,
+    literals: Vec<u64>,
+}
+// SAFETY: the memory is never written after it became executable, and is given back by the last owner.
+unsafe impl Send for Code {}
+// SAFETY: as above.
+unsafe impl Sync for Code {}
+
+/// What the code reads: rows, columns, tables, then a pointer and a pitch for each operand. It steps the pointers.
+type Frame = [u64; FRAME_HEAD + 2 * MOST_MEMS];
+
+/// The code for a region: printed once in a process. `None` if the region is too large, or memory is not to be had.
+pub(crate) fn load(region: &Region) -> Option<Arc<Code>> {
+    static KNOWN: LazyLock<Mutex<HashMap<Region, Option<Arc<Code>>>>> = LazyLock::new(Mutex::default);
+    // More than any one model has; then all is forgotten.
+    const MOST: usize = 4096;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known.get(region) {
+        return found.clone();
+    }
+    let start = Instant::now();
+    let dumps = std::env::var("RTX_DUMP").is_ok_and(|list| list.split(',').any(|f| f.trim() == "source"));
+    let code = match x86::print(region, dumps) {
+        Ok(printed) => {
+            if dumps {
+                eprintln!("{}{}", describe(region, printed.bytes.len()), printed.listing);
+            }
+            Code::new(&printed.bytes, printed.literals).map(Arc::new)
+        }
+        Err(_) => None,
+    };
+    LOOPS.fetch_add(code.is_some() as u64, Relaxed);
+    BYTES.fetch_add(code.as_ref().map_or(0, |c| c.bytes as u64), Relaxed);
+    NANOSECONDS.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
+    if known.len() >= MOST {
+        known.clear();
+    }
+    known.insert(region.clone(), code.clone());
+    code
+}
+
+/// The region as comments of a listing.
+fn describe(region: &Region, bytes: usize) -> String {
+    let mut out = format!("; {} steps in {bytes} bytes of AVX-512\n", region.steps.len());
+    for (m, mem) in region.mems.iter().enumerate() {
+        _ = writeln!(out, ";   m{m} = {mem:?}");
+    }
+    for (s, step) in region.steps.iter().enumerate() {
+        let out_to = step.out.map_or(String::new(), |m| format!(" -> m{m}"));
+        _ = writeln!(out, ";   s{s} = {:?} {} of {:?}{out_to}", step.means.what, step.means.to, step.src);
+    }
+    out
+}
+
+impl Code {
+    /// Bytes in memory that is written first and then made executable, never both.
+    fn new(bytes: &[u8], literals: Vec<u64>) -> Option<Code> {
+        let length = bytes.len();
+        // SAFETY: a fresh private mapping; it has room for the bytes, and nobody else knows it.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let start = libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            if start == libc::MAP_FAILED {
+                return None;
+            }
+            let code = Code { start, bytes: length, literals };
+            start.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), length);
+            let refused = libc::mprotect(start, length, libc::PROT_READ | libc::PROT_EXEC) != 0;
+            if refused { None } else { Some(code) }
+        }
+    }
+
+    /// Runs `rows` rows of `cols` columns: each operand from its pointer, a pitch in bytes from row to row.
+    ///
+    /// # Safety
+    /// The operands are those of the region, in its order, valid for what rows and columns say; `consts` is the table
+    /// that the region's constants lie in. The machine has AVX-512.
+    pub unsafe fn run(&self, operands: &[(*mut u8, isize)], consts: *const u8, rows: usize, cols: usize) {
+        if rows == 0 || cols == 0 {
+            return;
+        }
+        let mut frame = std::mem::MaybeUninit::<Frame>::uninit();
+        let words = frame.as_mut_ptr().cast::<u64>();
+        let head = [rows as u64, cols as u64, consts as u64, self.literals.as_ptr() as u64];
+        // SAFETY: the frame has room for the head and `MOST_MEMS` operands, and a region has no more. The code was
+        // printed to be called like this, reads the part of the frame that its region names, and touches nothing but
+        // the operands.
+        unsafe {
+            words.copy_from_nonoverlapping(head.as_ptr(), FRAME_HEAD);
+            for (k, &(pointer, pitch)) in operands.iter().take(MOST_MEMS).enumerate() {
+                words.add(FRAME_HEAD + 2 * k).write(pointer as u64);
+                words.add(FRAME_HEAD + 2 * k + 1).write(pitch as u64);
+            }
+            let enter = std::mem::transmute::<*mut libc::c_void, unsafe extern "sysv64" fn(*mut u64)>(self.start);
+            enter(words)
+        }
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, of this length, and nobody runs it any more.
+        unsafe {
+            libc::munmap(self.start, self.bytes);
+        }
+    }
+}

@@ -1,0 +1,966 @@
+//! Printing a body for AVX-512: registers by linear scan, a loop over rows around a loop over columns, tails by mask.
+//!
+//! ```text
+//! for each row: broadcast what serves the row; clear accumulators
+//!     while 16·U columns are left: the body, U groups of 16 side by side
+//!     while any is left:           the body, one group, lanes beyond the end masked
+//!     fold accumulators by halves and write them; step every operand to its next row
+//! ```
+//! Multiply and add are never joined: an fma is one only where the tile program says so.
+use super::body::{Bin, Cmp, EQ, FoldOp, Form, Logic, Mop, NE, UNORDERED, Un, Uniform, V};
+use super::region::{Mem, Region};
+use iced_x86::code_asm::CodeAssembler;
+use iced_x86::{Code, FastFormatter, IcedError, Instruction, MemoryOperand, Register};
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// Machine code and the literals that it reads.
+pub(super) struct Printed {
+    pub bytes: Vec<u8>,
+    pub literals: Vec<u64>,
+    /// The code as text, if asked for.
+    pub listing: String,
+}
+
+/// Operands of one piece of code, at most.
+pub(crate) const MOST_MEMS: usize = 40;
+/// Words of the frame before the operands: rows, columns, constants, literals.
+pub(super) const FRAME_HEAD: usize = 4;
+
+/// Why a region is not printed.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// It needs more registers, or operands, than there are.
+    Large,
+    /// There is no code for something in it.
+    Unknown,
+}
+impl From<IcedError> for Refused {
+    fn from(_: IcedError) -> Self {
+        Refused::Unknown
+    }
+}
+
+const ROWS: i64 = 0;
+const COLS: i64 = 8;
+const CONSTS: i64 = 16;
+const LITERALS: i64 = 24;
+fn pointer_at(m: u32) -> i64 {
+    8 * (FRAME_HEAD as i64 + 2 * m as i64)
+}
+fn pitch_at(m: u32) -> i64 {
+    pointer_at(m) + 8
+}
+
+const BASES: [Register; 8] = [
+    Register::R8,
+    Register::R9,
+    Register::RBX,
+    Register::RBP,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+/// The mask of the lanes that there are; of their upper half.
+const TAIL: Register = Register::K1;
+const TAIL_UPPER: Register = Register::K7;
+
+/// Prints a region.
+pub(super) fn print(region: &Region, listing: bool) -> Result<Printed, Refused> {
+    let (mops, folds) = region.body().ok_or(Refused::Unknown)?;
+    if region.mems.len() > MOST_MEMS {
+        return Err(Refused::Large);
+    }
+    let widest = match mops.len() {
+        0..=16 => 4,
+        17..=90 => 2,
+        _ => 1,
+    };
+    let mut groups = widest;
+    loop {
+        match Printer::new(region, &mops, &folds).whole(groups, listing) {
+            Err(Refused::Large) if groups > 1 => groups /= 2,
+            result => return result,
+        }
+    }
+}
+
+/// Registers of an accumulator.
+struct Accumulator {
+    op: FoldOp,
+    out: u32,
+    vectors: [u8; 2],
+    /// Lanes that have met a NaN.
+    seen_nan: Register,
+}
+
+/// A register, or a number in memory that is broadcast.
+#[derive(Clone, Copy)]
+enum Operand {
+    Reg(Register),
+    Mem(MemoryOperand),
+}
+
+struct Printer<'a> {
+    asm: CodeAssembler,
+    region: &'a Region,
+    mops: &'a [Mop],
+    folds: &'a [(FoldOp, u32)],
+    /// The last operation that reads each value.
+    last: Vec<usize>,
+    accumulators: Vec<Accumulator>,
+    literals: Vec<u64>,
+    /// Counting registers only.
+    dry: bool,
+    masked: bool,
+    free: Vec<u8>,
+    free_masks: Vec<u8>,
+    least_free: usize,
+    /// Uniforms that stay in registers.
+    held: HashMap<Uniform, u8>,
+    /// Registers of each value in each group.
+    at: Vec<Vec<Register>>,
+    /// Registers for the instruction under way.
+    temporaries: Vec<u8>,
+    error: Option<IcedError>,
+}
+
+fn vector(n: u8) -> Register {
+    Register::ZMM0 + n as u32
+}
+fn half(r: Register) -> Register {
+    Register::YMM0 + number(r) as u32
+}
+fn quarter(r: Register) -> Register {
+    Register::XMM0 + number(r) as u32
+}
+fn mask(n: u8) -> Register {
+    Register::K0 + n as u32
+}
+fn number(r: Register) -> u8 {
+    let of = if r.is_k() { Register::K0 } else { Register::ZMM0 };
+    (r as u32).wrapping_sub(of as u32) as u8
+}
+
+/// Bytes of an element in memory.
+fn bytes_of(form: Form) -> u32 {
+    match form {
+        Form::Word => 4,
+        Form::Quad(_) => 8,
+        Form::Byte | Form::SignedByte | Form::Bytes => 1,
+        Form::Pair | Form::SignedPair => 2,
+    }
+}
+
+impl<'a> Printer<'a> {
+    fn new(region: &'a Region, mops: &'a [Mop], folds: &'a [(FoldOp, u32)]) -> Self {
+        let mut last = vec![0; mops.len()];
+        for (i, mop) in mops.iter().enumerate() {
+            last[i] = i;
+            mop.operands().for_each(|v| last[v as usize] = i);
+        }
+        Printer {
+            asm: CodeAssembler::new(64).unwrap_or_else(|_| unreachable!("64 is a width that it knows")),
+            region,
+            mops,
+            folds,
+            last,
+            accumulators: vec![],
+            literals: vec![],
+            dry: false,
+            masked: false,
+            free: (0..32).rev().collect(),
+            free_masks: (2..7).rev().collect(),
+            least_free: 32,
+            held: HashMap::new(),
+            at: vec![],
+            temporaries: vec![],
+            error: None,
+        }
+    }
+
+    fn whole(mut self, groups: usize, listing: bool) -> Result<Printed, Refused> {
+        self.take_accumulators()?;
+        self.choose_held(groups)?;
+        let used = self.region.mems.len().min(BASES.len());
+        let saved: Vec<Register> = BASES[2..].iter().copied().take(used.saturating_sub(2)).collect();
+        for &r in &saved {
+            self.put(Instruction::with1(Code::Push_r64, r));
+        }
+        self.load_gpr(Register::R11, COLS);
+        self.load_gpr(Register::RSI, CONSTS);
+        self.load_gpr(Register::RDX, LITERALS);
+        for m in 0..self.region.mems.len() as u32 {
+            if let Some(base) = self.base(m) {
+                self.load_gpr(base, pointer_at(m));
+            }
+        }
+        self.broadcast_held(false);
+        let mut row = self.asm.create_label();
+        self.asm.set_label(&mut row)?;
+        self.broadcast_held(true);
+        self.clear_accumulators();
+        self.columns(groups)?;
+        self.finish_accumulators()?;
+        for m in 0..self.region.mems.len() as u32 {
+            if matches!(self.region.mems[m as usize], Mem::Const(..)) {
+                continue;
+            }
+            match self.base(m) {
+                Some(base) => self.put(Instruction::with2(Code::Add_r64_rm64, base, frame(pitch_at(m)))),
+                None => {
+                    self.load_gpr(Register::RCX, pitch_at(m));
+                    self.put(Instruction::with2(Code::Add_rm64_r64, frame(pointer_at(m)), Register::RCX));
+                }
+            }
+        }
+        self.put(Instruction::with1(Code::Dec_rm64, frame(ROWS)));
+        self.asm.jne(row)?;
+        if self.region.streams {
+            self.asm.sfence()?;
+        }
+        for &r in saved.iter().rev() {
+            self.put(Instruction::with1(Code::Pop_r64, r));
+        }
+        self.asm.vzeroupper()?;
+        self.asm.ret()?;
+        if let Some(error) = self.error {
+            return Err(error.into());
+        }
+        let listing = if listing { self.listing() } else { String::new() };
+        Ok(Printed { bytes: self.asm.assemble(0)?, literals: self.literals, listing })
+    }
+
+    fn listing(&self) -> String {
+        let mut formatter = FastFormatter::new();
+        let mut out = String::new();
+        for instruction in self.asm.instructions() {
+            // The assembler keeps labels as the addresses of what they stand before.
+            if instruction.ip() != 0 {
+                _ = writeln!(out, "  .{:X}h:", instruction.ip());
+            }
+            out.push_str("    ");
+            formatter.format(instruction, &mut out);
+            out.push('\n');
+        }
+        out
+    }
+
+    // Registers.
+
+    fn take(&mut self) -> Result<u8, Refused> {
+        let r = self.free.pop().ok_or(Refused::Large)?;
+        self.least_free = self.least_free.min(self.free.len());
+        Ok(r)
+    }
+    fn take_mask(&mut self) -> Result<u8, Refused> {
+        self.free_masks.pop().ok_or(Refused::Large)
+    }
+    fn temporary(&mut self) -> Result<Register, Refused> {
+        let r = self.take()?;
+        self.temporaries.push(r);
+        Ok(vector(r))
+    }
+    fn is_uniform(&self, v: V) -> Option<Uniform> {
+        if let Mop::Uniform(u) = self.mops[v as usize] { Some(u) } else { None }
+    }
+    /// Does nobody read it after operation `i`?
+    fn dies(&self, v: V, i: usize) -> bool {
+        self.last[v as usize] == i && self.is_uniform(v).is_none()
+    }
+    /// Gives the registers of the operands that nobody reads again back, and temporaries.
+    fn release(&mut self, i: usize, group: usize) {
+        let mut operands: Vec<V> = self.mops[i].operands().filter(|&v| self.dies(v, i)).collect();
+        operands.sort_unstable();
+        operands.dedup();
+        for v in operands {
+            let r = std::mem::take(&mut self.at[group][v as usize]);
+            if r.is_k() {
+                self.free_masks.push(number(r));
+            } else if r != Register::None {
+                self.free.push(number(r));
+            }
+        }
+        self.free.append(&mut self.temporaries);
+    }
+    /// A register for the result of operation `i`, after its operands' have been released.
+    fn result(&mut self, i: usize, group: usize) -> Result<Register, Refused> {
+        self.release(i, group);
+        let r = if self.mops[i].is_mask() { mask(self.take_mask()?) } else { vector(self.take()?) };
+        self.at[group][i] = r;
+        Ok(r)
+    }
+    /// The result of an operation that nobody reads is given back at once.
+    fn drop_unread(&mut self, i: usize, group: usize) {
+        if self.last[i] == i {
+            let r = std::mem::take(&mut self.at[group][i]);
+            if r.is_k() {
+                self.free_masks.push(number(r));
+            } else if r != Register::None {
+                self.free.push(number(r));
+            }
+        }
+    }
+
+    fn literal(&mut self, bits: u64) -> MemoryOperand {
+        let at = self.literals.iter().position(|&l| l == bits).unwrap_or(self.literals.len());
+        if at == self.literals.len() {
+            self.literals.push(bits);
+        }
+        plain(Register::RDX, 8 * at as i64)
+    }
+    /// Where a uniform lies, to be broadcast.
+    fn place(&mut self, u: Uniform) -> MemoryOperand {
+        match u {
+            Uniform::Literal32(bits) => self.literal(bits.into()),
+            Uniform::Literal64(bits) => self.literal(bits),
+            Uniform::Const32(offset) | Uniform::Const64(offset) => plain(Register::RSI, offset.into()),
+            Uniform::Row32(m) | Uniform::Row64(m) => plain(self.based(m), 0),
+        }
+    }
+    /// A value as a register, or as memory that an instruction broadcasts.
+    fn operand(&mut self, v: V, group: usize) -> Operand {
+        let Some(u) = self.is_uniform(v) else { return Operand::Reg(self.at[group][v as usize]) };
+        match self.held.get(&u) {
+            Some(&r) => Operand::Reg(vector(r)),
+            None => Operand::Mem(MemoryOperand { is_broadcast: true, ..self.place(u) }),
+        }
+    }
+    /// A value in a register.
+    fn register(&mut self, v: V, group: usize) -> Result<Register, Refused> {
+        Ok(match self.operand(v, group) {
+            Operand::Reg(r) => r,
+            Operand::Mem(_) => {
+                let r = self.temporary()?;
+                self.broadcast(r, v);
+                r
+            }
+        })
+    }
+    fn broadcast(&mut self, r: Register, v: V) {
+        if let Some(u) = self.is_uniform(v) {
+            let place = self.place(u);
+            self.put(Instruction::with2(broadcast_code(u), r, place));
+        }
+    }
+
+    /// The register that points to an operand's row; the first few operands have one.
+    fn base(&self, m: u32) -> Option<Register> {
+        BASES.get(m as usize).copied().filter(|_| !matches!(self.region.mems[m as usize], Mem::Const(..)))
+    }
+    /// As [`Self::base`], brought from the frame if need be.
+    fn based(&mut self, m: u32) -> Register {
+        self.base(m).unwrap_or_else(|| {
+            self.load_gpr(Register::RCX, pointer_at(m));
+            Register::RCX
+        })
+    }
+    fn element(&mut self, m: u32, form: Form, group: usize) -> MemoryOperand {
+        let bytes = bytes_of(form);
+        let part = if let Form::Quad(part) = form { 64 * part as i64 } else { 0 };
+        let at = 16 * group as i64 * bytes as i64 + part;
+        MemoryOperand::new(self.based(m), Register::RAX, bytes, at, (at != 0) as u32, false, Register::None)
+    }
+
+    // Instructions.
+
+    fn put(&mut self, made: Result<Instruction, IcedError>) {
+        if self.dry {
+            return;
+        }
+        if let Err(error) = made.and_then(|i| self.asm.add_instruction(i)) {
+            self.error.get_or_insert(error);
+        }
+    }
+    fn load_gpr(&mut self, r: Register, at: i64) {
+        self.put(Instruction::with2(Code::Mov_r64_rm64, r, frame(at)));
+    }
+    fn three(&mut self, code: Code, dst: Register, a: Register, b: Operand) {
+        self.three_where(code, dst, a, b, Register::None);
+    }
+    /// Lanes outside the mask keep what they have.
+    fn three_where(&mut self, code: Code, dst: Register, a: Register, b: Operand, k: Register) {
+        let made = match b {
+            Operand::Reg(b) => Instruction::with3(code, dst, a, b),
+            Operand::Mem(b) => Instruction::with3(code, dst, a, b),
+        };
+        self.put(made.map(|i| masked(i, k, false)));
+    }
+    fn three_with(&mut self, code: Code, dst: Register, a: Register, b: Operand, imm: u8, k: Register) {
+        let made = match b {
+            Operand::Reg(b) => Instruction::with4(code, dst, a, b, imm as u32),
+            Operand::Mem(b) => Instruction::with4(code, dst, a, b, imm as u32),
+        };
+        self.put(made.map(|i| masked(i, k, false)));
+    }
+    fn two_with(&mut self, code: Code, dst: Register, a: Register, imm: u8) {
+        self.put(Instruction::with3(code, dst, a, imm as u32));
+    }
+    fn tail(&self, form: Form) -> Register {
+        match (self.masked, form) {
+            (false, _) => Register::None,
+            (true, Form::Quad(1)) => TAIL_UPPER,
+            (true, _) => TAIL,
+        }
+    }
+
+    // The parts of the loop.
+
+    fn take_accumulators(&mut self) -> Result<(), Refused> {
+        for &(op, out) in self.folds {
+            let first = self.take()?;
+            let second = if is_wide_fold(op) { self.take()? } else { first };
+            let seen_nan =
+                if matches!(op, FoldOp::MaxF | FoldOp::MinF) { mask(self.take_mask()?) } else { Register::None };
+            self.accumulators.push(Accumulator { op, out, vectors: [first, second], seen_nan });
+        }
+        Ok(())
+    }
+    /// Keeps the uniforms that are read most in the registers that the body leaves.
+    fn choose_held(&mut self, groups: usize) -> Result<(), Refused> {
+        self.dry = true;
+        self.least_free = self.free.len();
+        self.body(groups, false)?;
+        let spare = self.least_free;
+        self.body(1, true)?;
+        let spare = spare.min(self.least_free);
+        self.dry = false;
+        let mut uses: Vec<(usize, V)> = vec![];
+        for v in 0..self.mops.len() as V {
+            if self.is_uniform(v).is_some() {
+                let count = self.mops.iter().flat_map(|m| m.operands()).filter(|&o| o == v).count();
+                uses.push((count, v));
+            }
+        }
+        uses.sort_by_key(|&(count, v)| (std::cmp::Reverse(count), v));
+        // Folding lanes by halves needs a register.
+        let spare = spare.saturating_sub(!self.folds.is_empty() as usize);
+        for (_, v) in uses.into_iter().take(spare) {
+            if let Some(u) = self.is_uniform(v) {
+                let r = self.take()?;
+                self.held.insert(u, r);
+            }
+        }
+        Ok(())
+    }
+    /// Brings held uniforms: those of each row, or those of all.
+    fn broadcast_held(&mut self, of_rows: bool) {
+        let mut held: Vec<(Uniform, u8)> = self.held.iter().map(|(&u, &r)| (u, r)).collect();
+        held.sort_by_key(|&(_, r)| r);
+        for (u, r) in held {
+            if matches!(u, Uniform::Row32(_) | Uniform::Row64(_)) == of_rows {
+                let place = self.place(u);
+                self.put(Instruction::with2(broadcast_code(u), vector(r), place));
+            }
+        }
+    }
+    fn clear_accumulators(&mut self) {
+        for a in 0..self.accumulators.len() {
+            let Accumulator { op, vectors, seen_nan, .. } = self.accumulators[a];
+            let (bits, wide) = match op {
+                FoldOp::SumF => (0, false),
+                FoldOp::ProdF => (1f32.to_bits().into(), false),
+                FoldOp::MaxF => (f32::NEG_INFINITY.to_bits().into(), false),
+                FoldOp::MinF => (f32::INFINITY.to_bits().into(), false),
+                FoldOp::SumD | FoldOp::Sum64 => (0, true),
+                FoldOp::ProdD => (1f64.to_bits(), true),
+            };
+            let place = self.literal(bits);
+            let code =
+                if wide { Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64 } else { Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32 };
+            self.put(Instruction::with2(code, vector(vectors[0]), place));
+            if wide {
+                self.put(Instruction::with2(code, vector(vectors[1]), place));
+            }
+            if seen_nan != Register::None {
+                self.put(Instruction::with3(Code::VEX_Kxorw_kr_kr_kr, seen_nan, seen_nan, seen_nan));
+            }
+        }
+    }
+    fn columns(&mut self, groups: usize) -> Result<(), Refused> {
+        use iced_x86::code_asm::{eax, ecx, r10, r10d, r11, r11d, rax};
+        let step = 16 * groups as i32;
+        let (mut many, mut rest) = (self.asm.create_label(), self.asm.create_label());
+        let (mut one, mut done) = (self.asm.create_label(), self.asm.create_label());
+        self.asm.xor(eax, eax)?;
+        self.asm.mov(r10, r11)?;
+        self.asm.sub(r10, step)?;
+        self.asm.jl(rest)?;
+        self.asm.set_label(&mut many)?;
+        self.body(groups, false)?;
+        self.asm.add(rax, step)?;
+        self.asm.cmp(rax, r10)?;
+        self.asm.jle(many)?;
+        self.asm.set_label(&mut rest)?;
+        self.asm.cmp(rax, r11)?;
+        self.asm.jge(done)?;
+        self.asm.set_label(&mut one)?;
+        self.asm.mov(ecx, r11d)?;
+        self.asm.sub(ecx, eax)?;
+        self.asm.mov(r10d, -1)?;
+        self.asm.bzhi(r10d, r10d, ecx)?;
+        self.put(Instruction::with2(Code::VEX_Kmovd_kr_r32, TAIL, Register::R10D));
+        self.put(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, TAIL_UPPER, TAIL, 8u32));
+        self.body(1, true)?;
+        self.asm.add(rax, 16)?;
+        self.asm.cmp(rax, r11)?;
+        self.asm.jl(one)?;
+        self.asm.set_label(&mut done)?;
+        // The masks' label and the end must not fall on one instruction.
+        self.asm.nop()?;
+        Ok(())
+    }
+    fn body(&mut self, groups: usize, masked: bool) -> Result<(), Refused> {
+        self.masked = masked;
+        self.at = vec![vec![Register::None; self.mops.len()]; groups];
+        for i in 0..self.mops.len() {
+            if matches!(self.mops[i], Mop::Uniform(_)) {
+                continue;
+            }
+            for group in 0..groups {
+                self.operation(i, group)?;
+                self.release(i, group);
+                self.drop_unread(i, group);
+            }
+        }
+        Ok(())
+    }
+
+    fn operation(&mut self, i: usize, group: usize) -> Result<(), Refused> {
+        match self.mops[i] {
+            Mop::Uniform(_) => {}
+            Mop::Load(m, form) => {
+                let (place, k) = (self.element(m, form, group), self.tail(form));
+                let dst = self.result(i, group)?;
+                let (code, dst) = match form {
+                    Form::Word => (Code::EVEX_Vmovups_zmm_k1z_zmmm512, dst),
+                    Form::Quad(_) => (Code::EVEX_Vmovupd_zmm_k1z_zmmm512, dst),
+                    Form::Byte => (Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128, dst),
+                    Form::SignedByte => (Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128, dst),
+                    Form::Pair => (Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, dst),
+                    Form::SignedPair => (Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256, dst),
+                    Form::Bytes => (Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, quarter(dst)),
+                };
+                self.put(Instruction::with2(code, dst, place).map(|i| masked(i, k, true)));
+            }
+            Mop::Splat(m, bytes) => {
+                let place = plain(self.based(m), 0);
+                self.splat(i, group, place, bytes)?;
+            }
+            Mop::ConstSplat(offset, bytes) => self.splat(i, group, plain(Register::RSI, offset.into()), bytes)?,
+            Mop::Bin(op, a, b) => self.bin(i, group, op, a, b)?,
+            Mop::FmaF(a, b, c) => self.fma(i, group, [a, b, c], false)?,
+            Mop::FmaD(a, b, c) => self.fma(i, group, [a, b, c], true)?,
+            Mop::Un(op, a) => self.un(i, group, op, a)?,
+            Mop::Halves(a, b) => {
+                let (a, b) = (self.register(a, group)?, self.register(b, group)?);
+                let dst = self.result(i, group)?;
+                self.three_with(
+                    Code::EVEX_Vinsertf64x4_zmm_k1z_zmm_ymmm256_imm8,
+                    dst,
+                    a,
+                    Operand::Reg(half(b)),
+                    1,
+                    Register::None,
+                );
+            }
+            Mop::SignF(a, b) => self.sign(i, group, a, b, 0x7fff_ffff, false)?,
+            Mop::SignD(a, b) => self.sign(i, group, a, b, u64::MAX >> 1, true)?,
+            Mop::Cmp(cmp, a, b) => {
+                let (code, p) = match cmp {
+                    Cmp::F(p) => (Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae, p),
+                    Cmp::D(p) => (Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, p),
+                    Cmp::S32(p) => (Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8, p),
+                    Cmp::U32(p) => (Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, p),
+                    Cmp::S64(p) => (Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8, p),
+                };
+                let exchanged = matches!(p, EQ | NE | UNORDERED) && matches!(self.operand(a, group), Operand::Mem(_));
+                let (a, b) = if exchanged { (b, a) } else { (a, b) };
+                let (a, b) = (self.register(a, group)?, self.operand(b, group));
+                let dst = self.result(i, group)?;
+                self.three_with(code, dst, a, b, p, Register::None);
+            }
+            Mop::TestBytes(a) => {
+                let a = quarter(self.register(a, group)?);
+                let dst = self.result(i, group)?;
+                self.three(Code::EVEX_Vptestmb_kr_k1_xmm_xmmm128, dst, a, Operand::Reg(a));
+            }
+            Mop::Logic(op, a, b) => {
+                let (a, b) = (self.at[group][a as usize], self.at[group][b as usize]);
+                let dst = self.result(i, group)?;
+                let (code, a, b) = match op {
+                    Logic::And => (Code::VEX_Kandw_kr_kr_kr, a, b),
+                    Logic::Or => (Code::VEX_Korw_kr_kr_kr, a, b),
+                    Logic::Xor => (Code::VEX_Kxorw_kr_kr_kr, a, b),
+                    Logic::AndNot => (Code::VEX_Kandnw_kr_kr_kr, a, b),
+                    Logic::Join => (Code::VEX_Kunpckbw_kr_kr_kr, b, a),
+                };
+                self.put(Instruction::with3(code, dst, a, b));
+            }
+            Mop::Not(a) => {
+                let a = self.at[group][a as usize];
+                let dst = self.result(i, group)?;
+                self.put(Instruction::with2(Code::VEX_Knotw_kr_kr, dst, a));
+            }
+            Mop::UpperMask(a) => {
+                let a = self.at[group][a as usize];
+                let dst = self.result(i, group)?;
+                self.put(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, dst, a, 8u32));
+            }
+            Mop::Blend32(m, a, b) => self.blend(i, group, Code::EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32, m, a, b)?,
+            Mop::Blend64(m, a, b) => self.blend(i, group, Code::EVEX_Vblendmpd_zmm_k1z_zmm_zmmm512b64, m, a, b)?,
+            Mop::Truths(m) => {
+                let (k, one) = (self.at[group][m as usize], self.literal(1));
+                let dst = quarter(self.result(i, group)?);
+                let made = Instruction::with2(Code::EVEX_Vpbroadcastb_xmm_k1z_xmmm8, dst, one);
+                self.put(made.map(|i| masked(i, k, true)));
+            }
+            Mop::Store(m, form, v) => {
+                let v = self.register(v, group)?;
+                let (place, k) = (self.element(m, form, group), self.tail(form));
+                let streams = self.region.streams && !self.masked;
+                let (code, v) = match form {
+                    Form::Word | Form::Quad(_) if streams => (Code::EVEX_Vmovntps_m512_zmm, v),
+                    Form::Word => (Code::EVEX_Vmovups_zmmm512_k1z_zmm, v),
+                    Form::Quad(_) => (Code::EVEX_Vmovupd_zmmm512_k1z_zmm, v),
+                    Form::Byte | Form::SignedByte => (Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, v),
+                    Form::Pair | Form::SignedPair => (Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, v),
+                    Form::Bytes => (Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm, quarter(v)),
+                };
+                self.put(Instruction::with2(code, place, v).map(|i| masked(i, k, false)));
+            }
+            Mop::Fold(a, _, lo, hi) => self.fold(a as usize, group, lo, hi)?,
+        }
+        Ok(())
+    }
+
+    fn splat(&mut self, i: usize, group: usize, place: MemoryOperand, bytes: u8) -> Result<(), Refused> {
+        let dst = self.result(i, group)?;
+        match bytes {
+            1 => self.put(Instruction::with2(Code::EVEX_Vpbroadcastb_xmm_k1z_xmmm8, quarter(dst), place)),
+            _ => self.put(Instruction::with2(Code::EVEX_Vpbroadcastw_ymm_k1z_xmmm16, half(dst), place)),
+        }
+        Ok(())
+    }
+
+    fn bin(&mut self, i: usize, group: usize, op: Bin, a: V, b: V) -> Result<(), Refused> {
+        let (code, commutes) = bin_code(op);
+        let exchanged = commutes && matches!(self.operand(a, group), Operand::Mem(_));
+        let (a, b) = if exchanged { (b, a) } else { (a, b) };
+        let (a, b) = (self.register(a, group)?, self.operand(b, group));
+        let dst = self.result(i, group)?;
+        self.three(code, dst, a, b);
+        Ok(())
+    }
+
+    /// `a * b + c` into the register of an operand that dies, or into a fresh one.
+    fn fma(&mut self, i: usize, group: usize, [a, b, c]: [V; 3], wide: bool) -> Result<(), Refused> {
+        let code = |form: u32| match (form, wide) {
+            (213, false) => Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
+            (231, false) => Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+            (_, false) => Code::EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er,
+            (213, true) => Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er,
+            (231, true) => Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er,
+            (_, true) => Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er,
+        };
+        let reg = |s: &Self, v: V| s.is_uniform(v).is_none_or(|u| s.held.contains_key(&u));
+        let dst;
+        if !self.dies(a, i) && !self.dies(b, i) && self.dies(c, i) {
+            // c += a * b.
+            let (a, b) = if reg(self, a) { (a, b) } else { (b, a) };
+            let (x, y) = (self.register(a, group)?, self.operand(b, group));
+            dst = self.at[group][c as usize];
+            self.three(code(231), dst, x, y);
+            self.at[group][c as usize] = Register::None;
+        } else {
+            // The factor whose register becomes the result: one that dies, or one to be brought.
+            let first = self.dies(a, i) || (!self.dies(b, i) && !reg(self, a)) || (!self.dies(b, i) && reg(self, b));
+            let (a, b) = if first { (a, b) } else { (b, a) };
+            // Brought before the result's register is chosen, so that they are apart.
+            let other = if reg(self, b) || reg(self, c) { None } else { Some(self.register(b, group)?) };
+            if self.dies(a, i) {
+                dst = self.at[group][a as usize];
+            } else {
+                dst = vector(self.take()?);
+                match self.operand(a, group) {
+                    Operand::Reg(r) => {
+                        self.put(Instruction::with2(Code::EVEX_Vmovaps_zmm_k1z_zmmm512, dst, r));
+                    }
+                    Operand::Mem(_) => self.broadcast(dst, a),
+                }
+            }
+            match (other, self.operand(b, group), self.operand(c, group)) {
+                (Some(b), _, c) | (None, Operand::Reg(b), c) => self.three(code(213), dst, b, c),
+                (None, b, Operand::Reg(c)) => self.three(code(132), dst, c, b),
+                (None, Operand::Mem(_), Operand::Mem(_)) => return Err(Refused::Unknown),
+            }
+            if self.dies(a, i) {
+                self.at[group][a as usize] = Register::None;
+            }
+        }
+        self.release(i, group);
+        self.at[group][i] = dst;
+        Ok(())
+    }
+
+    fn un(&mut self, i: usize, group: usize, op: Un, a: V) -> Result<(), Refused> {
+        match op {
+            Un::Upper => {
+                let a = self.register(a, group)?;
+                let dst = self.result(i, group)?;
+                self.two_with(Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8, half(dst), a, 1);
+            }
+            Un::Shl32(n) => self.un_with(i, group, Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, a, n)?,
+            Un::Shr32(n) => self.un_with(i, group, Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8, a, n)?,
+            Un::Sar32(n) => self.un_with(i, group, Code::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8, a, n)?,
+            Un::RoundF(n) => self.un_with(i, group, Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae, a, n)?,
+            Un::RoundD(n) => self.un_with(i, group, Code::EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae, a, n)?,
+            Un::HalfToF => {
+                let a = self.register(a, group)?;
+                let t = half(self.temporary()?);
+                self.put(Instruction::with2(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, t, a));
+                let dst = self.result(i, group)?;
+                self.put(Instruction::with2(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, dst, t));
+            }
+            Un::FToHalf => self.to_half(i, group, a)?,
+            _ => {
+                let (code, from_half, to_half) = un_code(op);
+                let a = self.register(a, group)?;
+                let a = match from_half {
+                    0 => a,
+                    1 => half(a),
+                    _ => quarter(a),
+                };
+                let dst = self.result(i, group)?;
+                self.put(Instruction::with2(code, if to_half { half(dst) } else { dst }, a));
+            }
+        }
+        Ok(())
+    }
+    fn un_with(&mut self, i: usize, group: usize, code: Code, a: V, n: u8) -> Result<(), Refused> {
+        let a = self.register(a, group)?;
+        let dst = self.result(i, group)?;
+        self.two_with(code, dst, a, n);
+        Ok(())
+    }
+    /// A NaN becomes its sign and 0x7e00.
+    fn to_half(&mut self, i: usize, group: usize, a: V) -> Result<(), Refused> {
+        let a = self.register(a, group)?;
+        let (t, k) = (self.temporary()?, self.take_mask()?);
+        let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+        self.three_with(code, mask(k), a, Operand::Reg(a), UNORDERED, Register::None);
+        self.two_with(Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8, t, a, 16);
+        let sign = Operand::Mem(MemoryOperand { is_broadcast: true, ..self.literal(0x8000) });
+        self.three(Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, t, t, sign);
+        let quiet = Operand::Mem(MemoryOperand { is_broadcast: true, ..self.literal(0x7e00) });
+        self.three(Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, t, t, quiet);
+        let halves = self.temporary()?;
+        self.two_with(Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae, half(halves), a, 0);
+        self.put(Instruction::with2(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, halves, half(halves)));
+        let dst = self.result(i, group)?;
+        let blend = Code::EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32;
+        self.three_where(blend, dst, halves, Operand::Reg(t), mask(k));
+        self.free_masks.push(k);
+        Ok(())
+    }
+    /// Bits of `a` where the literal has them, else those of `b`.
+    fn sign(&mut self, i: usize, group: usize, a: V, b: V, bits: u64, wide: bool) -> Result<(), Refused> {
+        let (a, b) = (self.register(a, group)?, self.register(b, group)?);
+        let t = self.temporary()?;
+        let place = self.literal(bits);
+        let (code, bring) = match wide {
+            true => (Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8, Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64),
+            false => (Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8, Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32),
+        };
+        self.put(Instruction::with2(bring, t, place));
+        // t ? a : b, bit by bit.
+        self.three_with(code, t, a, Operand::Reg(b), 0xca, Register::None);
+        self.temporaries.retain(|&r| r != number(t));
+        self.release(i, group);
+        self.at[group][i] = t;
+        Ok(())
+    }
+    fn blend(&mut self, i: usize, group: usize, code: Code, m: V, a: V, b: V) -> Result<(), Refused> {
+        let k = self.at[group][m as usize];
+        let b = self.register(b, group)?;
+        let a = self.operand(a, group);
+        let dst = self.result(i, group)?;
+        self.three_where(code, dst, b, a, k);
+        Ok(())
+    }
+
+    /// One group into the accumulators.
+    fn fold(&mut self, a: usize, group: usize, lo: V, hi: V) -> Result<(), Refused> {
+        let Accumulator { op, vectors, seen_nan, .. } = self.accumulators[a];
+        let k = self.tail(Form::Word);
+        if seen_nan != Register::None {
+            let v = self.register(lo, group)?;
+            let t = self.take_mask()?;
+            let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+            self.three_with(code, mask(t), v, Operand::Reg(v), UNORDERED, k);
+            self.put(Instruction::with3(Code::VEX_Korw_kr_kr_kr, seen_nan, seen_nan, mask(t)));
+            self.free_masks.push(t);
+        }
+        let first = self.operand(lo, group);
+        self.three_where(fold_code(op), vector(vectors[0]), vector(vectors[0]), first, k);
+        if is_wide_fold(op) {
+            let (second, k) = (self.operand(hi, group), self.tail(Form::Quad(1)));
+            self.three_where(fold_code(op), vector(vectors[1]), vector(vectors[1]), second, k);
+        }
+        Ok(())
+    }
+    /// Lanes to one number, by halves, and into its operand.
+    fn finish_accumulators(&mut self) -> Result<(), Refused> {
+        for a in 0..self.accumulators.len() {
+            let Accumulator { op, out, vectors, seen_nan } = self.accumulators[a];
+            let (x, wide) = (vector(vectors[0]), is_wide_fold(op));
+            // The body is over, so its registers are free; not those that are held.
+            let Some(t) = self.free.last().map(|&t| vector(t)) else { return Err(Refused::Large) };
+            if seen_nan != Register::None {
+                let nan = self.literal(f32::NAN.to_bits().into());
+                let made = Instruction::with2(Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32, x, nan);
+                self.put(made.map(|i| masked(i, seen_nan, false)));
+            }
+            if wide {
+                self.fold_in(op, x, vector(vectors[1]), seen_nan);
+            }
+            self.two_with(Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8, half(t), x, 1);
+            self.fold_in(op, x, t, seen_nan);
+            self.two_with(Code::EVEX_Vextractf64x2_xmmm128_k1z_ymm_imm8, quarter(t), half(x), 1);
+            self.fold_in(op, x, t, seen_nan);
+            let low = Operand::Reg(quarter(x));
+            self.three_with(
+                Code::EVEX_Vshufpd_xmm_k1z_xmm_xmmm128b64_imm8,
+                quarter(t),
+                quarter(x),
+                low,
+                1,
+                Register::None,
+            );
+            self.fold_in(op, x, t, seen_nan);
+            if !wide {
+                let code = Code::EVEX_Vshufps_xmm_k1z_xmm_xmmm128b32_imm8;
+                self.three_with(code, quarter(t), quarter(x), low, 1, Register::None);
+                self.fold_in(op, x, t, seen_nan);
+            }
+            let place = plain(self.based(out), 0);
+            let code = if wide { Code::EVEX_Vmovsd_m64_k1_xmm } else { Code::EVEX_Vmovss_m32_k1_xmm };
+            self.put(Instruction::with2(code, place, quarter(x)));
+        }
+        Ok(())
+    }
+    /// `x = fold(x, y)`; `k` is free for use.
+    fn fold_in(&mut self, op: FoldOp, x: Register, y: Register, k: Register) {
+        if k != Register::None {
+            const ORDERED: u8 = 7;
+            let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+            self.three_with(code, k, x, Operand::Reg(x), ORDERED, Register::None);
+        }
+        self.three_where(fold_code(op), x, x, Operand::Reg(y), k);
+    }
+}
+
+fn frame(at: i64) -> MemoryOperand {
+    plain(Register::RDI, at)
+}
+fn plain(base: Register, at: i64) -> MemoryOperand {
+    MemoryOperand::new(base, Register::None, 1, at, (at != 0) as u32, false, Register::None)
+}
+fn masked(mut i: Instruction, k: Register, zeroing: bool) -> Instruction {
+    if k != Register::None {
+        i.set_op_mask(k);
+        i.set_zeroing_masking(zeroing);
+    }
+    i
+}
+fn broadcast_code(u: Uniform) -> Code {
+    match u {
+        Uniform::Literal32(_) | Uniform::Const32(_) | Uniform::Row32(_) => Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
+        Uniform::Literal64(_) | Uniform::Const64(_) | Uniform::Row64(_) => Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64,
+    }
+}
+fn is_wide_fold(op: FoldOp) -> bool {
+    matches!(op, FoldOp::SumD | FoldOp::ProdD | FoldOp::Sum64)
+}
+fn fold_code(op: FoldOp) -> Code {
+    match op {
+        FoldOp::SumF => Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
+        FoldOp::ProdF => Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er,
+        FoldOp::MaxF => Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae,
+        FoldOp::MinF => Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae,
+        FoldOp::SumD => Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er,
+        FoldOp::ProdD => Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er,
+        FoldOp::Sum64 => Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
+    }
+}
+/// The instruction, and whether its operands may be exchanged.
+fn bin_code(op: Bin) -> (Code, bool) {
+    match op {
+        Bin::AddF => (Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er, true),
+        Bin::SubF => (Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er, false),
+        Bin::MulF => (Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er, true),
+        Bin::DivF => (Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er, false),
+        Bin::AboveF => (Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae, false),
+        Bin::BelowF => (Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae, false),
+        Bin::AddD => (Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er, true),
+        Bin::SubD => (Code::EVEX_Vsubpd_zmm_k1z_zmm_zmmm512b64_er, false),
+        Bin::MulD => (Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er, true),
+        Bin::DivD => (Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er, false),
+        Bin::AboveD => (Code::EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae, false),
+        Bin::BelowD => (Code::EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae, false),
+        Bin::Add32 => (Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, true),
+        Bin::Sub32 => (Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, false),
+        Bin::Mul32 => (Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, true),
+        Bin::And32 => (Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, true),
+        Bin::Or32 => (Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, true),
+        Bin::Xor32 => (Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, true),
+        Bin::MaxS32 => (Code::EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32, true),
+        Bin::MinS32 => (Code::EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32, true),
+        Bin::MaxU32 => (Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32, true),
+        Bin::MinU32 => (Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32, true),
+        Bin::Shl32 => (Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32, false),
+        Bin::Shr32 => (Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32, false),
+        Bin::Sar32 => (Code::EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32, false),
+        Bin::Add64 => (Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, true),
+        Bin::Sub64 => (Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64, false),
+        Bin::Mul64 => (Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64, true),
+        Bin::And64 => (Code::EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64, true),
+        Bin::Or64 => (Code::EVEX_Vporq_zmm_k1z_zmm_zmmm512b64, true),
+        Bin::Xor64 => (Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64, true),
+        Bin::MaxS64 => (Code::EVEX_Vpmaxsq_zmm_k1z_zmm_zmmm512b64, true),
+        Bin::MinS64 => (Code::EVEX_Vpminsq_zmm_k1z_zmm_zmmm512b64, true),
+        Bin::Shl64 => (Code::EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64, false),
+        Bin::Sar64 => (Code::EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64, false),
+    }
+}
+/// The instruction, how much of its source it reads (0 all, 1 half, 2 a quarter), and whether it writes a half.
+fn un_code(op: Un) -> (Code, u8, bool) {
+    match op {
+        Un::SqrtF => (Code::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er, 0, false),
+        Un::SqrtD => (Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er, 0, false),
+        Un::Abs32 => (Code::EVEX_Vpabsd_zmm_k1z_zmmm512b32, 0, false),
+        Un::Abs64 => (Code::EVEX_Vpabsq_zmm_k1z_zmmm512b64, 0, false),
+        Un::I32ToF => (Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, 0, false),
+        Un::U32ToF => (Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er, 0, false),
+        Un::FToI32 => (Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, 0, false),
+        Un::FToD => (Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae, 1, false),
+        Un::I32ToD => (Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er, 1, false),
+        Un::U32ToD => (Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er, 1, false),
+        Un::I32ToI64 => (Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256, 1, false),
+        Un::U32ToI64 => (Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256, 1, false),
+        Un::FToI64 => (Code::EVEX_Vcvttps2qq_zmm_k1z_ymmm256b32_sae, 1, false),
+        Un::DToF => (Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er, 0, true),
+        Un::I64ToF => (Code::EVEX_Vcvtqq2ps_ymm_k1z_zmmm512b64_er, 0, true),
+        Un::I64ToI32 => (Code::EVEX_Vpmovqd_ymmm256_k1z_zmm, 0, true),
+        Un::I64ToD => (Code::EVEX_Vcvtqq2pd_zmm_k1z_zmmm512b64_er, 0, false),
+        Un::DToI64 => (Code::EVEX_Vcvttpd2qq_zmm_k1z_zmmm512b64_sae, 0, false),
+        Un::ExtendByte => (Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128, 2, false),
+        Un::ExtendSignedByte => (Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128, 2, false),
+        Un::ExtendPair => (Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, 1, false),
+        Un::ExtendSignedPair => (Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256, 1, false),
+        // Printed by other means.
+        Un::RoundF(_) | Un::RoundD(_) | Un::Shl32(_) | Un::Shr32(_) | Un::Sar32(_) => (Code::INVALID, 0, false),
+        Un::HalfToF | Un::FToHalf | Un::Upper => (Code::INVALID, 0, false),
+    }
+}
