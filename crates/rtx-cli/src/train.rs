@@ -279,6 +279,9 @@ impl Meter {
             let value = if name.starts_with("bytes_") { bytes(n) } else { thousands(n) };
             out += &format!("  {:<24}{value}\n", name.replace('_', " ").replace('.', " · "));
         }
+        for (name, n) in torch::device_details().into_iter().filter(|&(_, n)| n > 0) {
+            out += &format!("  {:<24}{}\n", name.replace('_', " "), thousands(n));
+        }
         let part = 100.0 * c.replays as f64 / c.regions_run.max(1) as f64;
         out += &format!("  {:<24}{part:.1} % of {} runs\n", "plan hits", thousands(c.regions_run));
         out += "largest values held\n";

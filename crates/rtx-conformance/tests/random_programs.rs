@@ -1,6 +1,6 @@
 //! Random user programs give the same bits however they are run (contracts N and the proof at their end).
 use rtx_conformance::programs::run;
-use rtx_cpu::{Isa, pool, set_isa};
+use rtx_cpu::{Isa, Jit, jit_counters, pool, set_isa, set_jit};
 use rtx_runtime::{set_eager, set_random_flush};
 
 /// Programs in one run of the test; `RTX_PROGRAMS=100000` runs more.
@@ -15,7 +15,8 @@ struct Way {
     set: fn(u64),
 }
 
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 6] = [
+    Way { name: "printed code", set: |_| set_jit(Some(Jit::Always)) },
     Way { name: "eager", set: |_| set_eager(Some(true)) },
     Way { name: "flushes at random points", set: |seed| set_random_flush(Some(seed)) },
     Way { name: "one thread", set: |_| pool::set_threads(1) },
@@ -23,12 +24,13 @@ const WAYS: [Way; 5] = [
     Way { name: "scalar", set: |_| set_isa(Some(Isa::Scalar)) },
 ];
 
-/// Deferred, two threads, the best instruction set.
+/// Deferred, two threads, the best instruction set, the tile VM.
 fn plain() {
     set_eager(Some(false));
     set_random_flush(None);
     pool::set_threads(2);
     set_isa(None);
+    set_jit(Some(Jit::Never));
 }
 
 #[test]
@@ -46,6 +48,8 @@ fn every_way_of_running_gives_the_same_bits() {
         }
     }
     plain();
+    let printed = jit_counters().printed;
+    assert!(Isa::detect() < Isa::Avx512 || printed > count(), "only {printed} instructions were printed");
 }
 
 /// Equal bytes. NaN payloads are outside the contract, so all NaNs of a float are equal; results are f32 or f64 where

@@ -126,6 +126,17 @@ impl Device for CpuDevice {
     fn allocations(&self) -> u64 {
         self.allocations.load(Relaxed)
     }
+
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        let jit = rustg::jit_counters();
+        vec![
+            ("printed_loops", jit.loops),
+            ("printed_instructions", jit.printed),
+            ("instructions_left_to_the_vm", jit.left),
+            ("bytes_of_printed_code", jit.bytes),
+            ("printing_us", jit.nanoseconds / 1000),
+        ]
+    }
 }
 
 #[cfg(test)]

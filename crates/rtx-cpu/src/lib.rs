@@ -15,5 +15,6 @@ mod tile;
 pub use driver::CpuDevice;
 pub use isa::{Isa, isa, set_isa};
 pub use rounding::with_default_rounding;
+pub use rustg::{Jit, JitCounters, jit_counters, set_jit};
 pub use scratch::with_scratch;
 pub use tile::TileCode;

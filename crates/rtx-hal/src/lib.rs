@@ -228,6 +228,10 @@ pub trait Device: Send + Sync {
     }
     /// Number of successful `allocate` calls since the start.
     fn allocations(&self) -> u64;
+    /// What else the driver counts, by name, for people to read.
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        vec![]
+    }
 }
 
 /// Text that does not parse where only our own printer writes: a mistake of ours.

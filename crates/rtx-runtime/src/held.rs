@@ -43,6 +43,10 @@ impl Register {
 }
 
 impl Executor {
+    /// What the device's driver counts, by name.
+    pub fn device_details(&self) -> Vec<(&'static str, u64)> {
+        self.device().details()
+    }
     /// The `n` largest values in memory, the largest first. What several handles share is listed once.
     pub fn largest_values(&self, n: usize) -> Vec<HeldValue> {
         let mut seen = HashSet::new();

@@ -75,7 +75,7 @@ pub use search::{
 pub use shape::keep;
 pub use stand_in::with_stand_ins;
 pub use stats::{
-    BudgetReport, Counters, HeldValue, Memory, budget_report, counters, empty_cache, end_step, flush, largest_values,
-    memory, no_new_plans, reset_peak_memory,
+    BudgetReport, Counters, HeldValue, Memory, budget_report, counters, device_details, empty_cache, end_step, flush,
+    largest_values, memory, no_new_plans, reset_peak_memory,
 };
 pub use tensor::Tensor;

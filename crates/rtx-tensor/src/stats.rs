@@ -35,6 +35,11 @@ pub fn memory() -> Memory {
 pub fn largest_values(n: usize) -> Vec<HeldValue> {
     engine::cpu().largest_values(n)
 }
+/// What the device's driver counts since the process began, by name: how much code was printed, and what was left to
+/// the tile VM.
+pub fn device_details() -> Vec<(&'static str, u64)> {
+    engine::cpu().device_details()
+}
 /// Starts a new measurement of the peak.
 pub fn reset_peak_memory() {
     engine::cpu().reset_peak()
