@@ -28,6 +28,10 @@ pub(super) enum Form {
     SignedPair,
     /// Bytes as they are, in the low quarter of a register.
     Bytes,
+    /// The row's one element, 4 bytes.
+    One32,
+    /// The row's one element, 8 bytes.
+    One64,
 }
 
 /// What one number serves every lane.
@@ -45,6 +49,10 @@ pub(super) enum Uniform {
     Row32(u32),
     /// The one element of an operand's row; 8 bytes.
     Row64(u32),
+    /// What an earlier stage made of the row, by its step; 4 bytes.
+    Scalar32(u32),
+    /// As above; 8 bytes.
+    Scalar64(u32),
 }
 
 /// Two vectors to one.

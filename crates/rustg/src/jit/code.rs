@@ -1,8 +1,9 @@
 //! Printed code in executable memory, found again by the region that it was printed from.
-use super::x86::{self, FRAME_HEAD};
+use super::x86::{self, FRAME_HEAD, FRAME_WORDS};
 use super::{BYTES, LOOPS, NANOSECONDS, Region};
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
@@ -21,7 +22,20 @@ unsafe impl Send for Code {}
 unsafe impl Sync for Code {}
 
 /// What the code reads: rows, columns, tables, then a pointer and a pitch for each operand. It steps the pointers.
-type Frame = [u64; FRAME_HEAD + 2 * MOST_MEMS];
+pub(crate) struct Frame([MaybeUninit<u64>; FRAME_WORDS]);
+
+impl Frame {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Frame([MaybeUninit::uninit(); FRAME_WORDS])
+    }
+    /// Sets an operand: where its first row begins, and bytes from row to row.
+    pub fn set(&mut self, operand: usize, pointer: *mut u8, pitch: isize) {
+        let at = FRAME_HEAD + 2 * operand.min(MOST_MEMS - 1);
+        self.0[at].write(pointer as u64);
+        self.0[at + 1].write(pitch as u64);
+    }
+}
 
 /// The code for a region: printed once in a process. `None` if the region is too large, or memory is not to be had.
 pub(crate) fn load(region: &Region) -> Option<Arc<Code>> {
@@ -84,29 +98,24 @@ impl Code {
         }
     }
 
-    /// Runs `rows` rows of `cols` columns: each operand from its pointer, a pitch in bytes from row to row.
+    /// Runs `rows` rows of `cols` columns.
     ///
     /// # Safety
-    /// The operands are those of the region, in its order, valid for what rows and columns say; `consts` is the table
-    /// that the region's constants lie in. The machine has AVX-512.
-    pub unsafe fn run(&self, operands: &[(*mut u8, isize)], consts: *const u8, rows: usize, cols: usize) {
+    /// The frame has every operand of the region, in its order, valid for what rows and columns say; `consts` is the
+    /// table that the region's constants lie in. The machine has AVX-512.
+    pub unsafe fn run(&self, frame: &mut Frame, consts: *const u8, rows: usize, cols: usize) {
         if rows == 0 || cols == 0 {
             return;
         }
-        let mut frame = std::mem::MaybeUninit::<Frame>::uninit();
-        let words = frame.as_mut_ptr().cast::<u64>();
         let head = [rows as u64, cols as u64, consts as u64, self.literals.as_ptr() as u64];
-        // SAFETY: the frame has room for the head and `MOST_MEMS` operands, and a region has no more. The code was
-        // printed to be called like this, reads the part of the frame that its region names, and touches nothing but
-        // the operands.
+        for (word, value) in frame.0.iter_mut().zip(head) {
+            word.write(value);
+        }
+        // SAFETY: the code was printed to be called like this; it reads the operands that its region names and writes
+        // the frame, its own stack and what its region stores.
         unsafe {
-            words.copy_from_nonoverlapping(head.as_ptr(), FRAME_HEAD);
-            for (k, &(pointer, pitch)) in operands.iter().take(MOST_MEMS).enumerate() {
-                words.add(FRAME_HEAD + 2 * k).write(pointer as u64);
-                words.add(FRAME_HEAD + 2 * k + 1).write(pitch as u64);
-            }
             let enter = std::mem::transmute::<*mut libc::c_void, unsafe extern "sysv64" fn(*mut u64)>(self.start);
-            enter(words)
+            enter(frame.0.as_mut_ptr().cast())
         }
     }
 }

@@ -12,9 +12,9 @@ mod region;
 mod x86;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use code::{Code, MOST_MEMS, load};
+pub(crate) use code::{Code, Frame, MOST_MEMS, load};
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use elsewhere::{Code, MOST_MEMS, load};
+pub(crate) use elsewhere::{Code, Frame, MOST_MEMS, load};
 pub(crate) use region::{Means, Mem, Region, Src, Step, What, is_printable};
 
 use crate::Isa;
@@ -121,8 +121,15 @@ mod elsewhere {
 
     pub(crate) const MOST_MEMS: usize = 0;
     pub(crate) enum Code {}
+    pub(crate) struct Frame;
+    impl Frame {
+        pub fn new() -> Self {
+            Frame
+        }
+        pub fn set(&mut self, _: usize, _: *mut u8, _: isize) {}
+    }
     impl Code {
-        pub unsafe fn run(&self, _: &[(*mut u8, isize)], _: *const u8, _: usize, _: usize) {
+        pub unsafe fn run(&self, _: &mut Frame, _: *const u8, _: usize, _: usize) {
             match *self {}
         }
     }

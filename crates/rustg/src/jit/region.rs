@@ -70,6 +70,25 @@ pub(crate) struct Step {
     pub src: Vec<Src>,
     /// The operand of the region that the result is written to, if it is.
     pub out: Option<u32>,
+    /// Odd: a loop over the columns. Even: what is done once a row, before the next loop.
+    pub stage: u32,
+}
+
+/// What one stage does, in registers.
+pub(super) struct Stage {
+    pub is_loop: bool,
+    pub mops: Vec<Mop>,
+    pub folds: Vec<Folded>,
+    /// Values that later stages read: the value, and the step that it is of.
+    pub results: Vec<(V, u32)>,
+}
+/// A fold of a stage.
+pub(super) struct Folded {
+    pub op: FoldOp,
+    /// The operand that it is written to.
+    pub out: Option<u32>,
+    /// The step that later stages know it by.
+    pub scalar: Option<u32>,
 }
 
 /// What one piece of code is printed from: it says nothing of sizes, strides or places.
@@ -121,32 +140,61 @@ pub(crate) fn is_printable(means: &Means) -> bool {
 }
 
 impl Region {
-    /// The loop's body and what is folded, in the order of the accumulators: the fold and the operand it is written
-    /// to.
-    pub(super) fn body(&self) -> Option<(Vec<Mop>, Vec<(FoldOp, u32)>)> {
+    /// What each stage does; `None` if something has no form in registers.
+    pub(super) fn stages(&self) -> Option<Vec<Stage>> {
+        let last = self.steps.iter().map(|s| s.stage).max()?;
+        let stages = (0..=last).filter(|&n| self.steps.iter().any(|s| s.stage == n));
+        stages.map(|n| self.stage(n)).collect()
+    }
+    /// Does a later stage read this step?
+    fn is_read_later(&self, step: u32) -> bool {
+        let stage = self.steps[step as usize].stage;
+        self.steps.iter().any(|s| s.stage > stage && s.src.contains(&Src::Step(step)))
+    }
+    fn stage(&self, n: u32) -> Option<Stage> {
         let body = Body::default();
-        let mut values = vec![];
-        let mut folds = vec![];
-        for step in &self.steps {
+        let is_loop = n % 2 == 1;
+        let mut values: Vec<Option<Lanes>> = vec![None; self.steps.len()];
+        let (mut folds, mut results) = (vec![], vec![]);
+        for (i, step) in self.steps.iter().enumerate().filter(|(_, s)| s.stage == n) {
             let operand = |src: &Src| match *src {
-                Src::Step(s) => values.get(s as usize).copied().flatten(),
+                Src::Step(s) if self.steps[s as usize].stage == n => values[s as usize],
+                Src::Step(s) => scalar(&body, self.steps[s as usize].means.to, s),
                 Src::Mem(m) => load(&body, self.mems[m as usize], m),
             };
-            let operands: Option<Vec<Lanes>> = step.src.iter().map(operand).collect();
+            let operands = step.src.iter().map(operand).collect::<Option<Vec<Lanes>>>()?;
+            let scalar = self.is_read_later(i as u32).then_some(i as u32);
             if let What::Fold(_) = step.means.what {
-                let op = fold_op(&step.means)?;
-                folds.push((op, step.out?));
-                lower(&body, &step.means, &operands?, folds.len() as u32 - 1)?;
-                values.push(None);
+                lower(&body, &step.means, &operands, folds.len() as u32)?;
+                folds.push(Folded { op: fold_op(&step.means)?, out: step.out, scalar });
                 continue;
             }
-            let value = lower(&body, &step.means, &operands?, 0)?;
+            let value = lower(&body, &step.means, &operands, 0)?;
             if let Some(out) = step.out {
-                store(&body, step.means.to, out, value)?;
+                store(&body, step.means.to, out, value, is_loop)?;
             }
-            values.push(Some(value));
+            if let Some(id) = scalar.filter(|_| !is_loop) {
+                results.push((scalar_value(value)?, id));
+            }
+            values[i] = Some(value);
         }
-        Some((body.into_mops(), folds))
+        Some(Stage { is_loop, mops: body.into_mops(), folds, results })
+    }
+}
+
+/// What an earlier stage made of the row.
+fn scalar(body: &Body, t: DType, step: u32) -> Option<Lanes> {
+    Some(match t {
+        DType::F32 | DType::I32 | DType::U32 => One(body.push(Mop::Uniform(Uniform::Scalar32(step)))),
+        DType::F64 | DType::I64 => Two([body.push(Mop::Uniform(Uniform::Scalar64(step))); 2]),
+        _ => return None,
+    })
+}
+fn scalar_value(value: Lanes) -> Option<V> {
+    match value {
+        One(v) => Some(v),
+        Two([v, _]) => Some(v),
+        Truth(_) => None,
     }
 }
 
@@ -183,9 +231,12 @@ fn load(body: &Body, mem: Mem, m: u32) -> Option<Lanes> {
     })
 }
 
-fn store(body: &Body, t: DType, m: u32, value: Lanes) -> Option<()> {
+fn store(body: &Body, t: DType, m: u32, value: Lanes, in_loop: bool) -> Option<()> {
     let put = |form, v| body.push(Mop::Store(m, form, v));
     match t {
+        DType::F32 | DType::I32 | DType::U32 if !in_loop => put(Form::One32, value.one()?),
+        DType::F64 | DType::I64 if !in_loop => put(Form::One64, value.two()?[0]),
+        _ if !in_loop => return None,
         DType::F32 | DType::I32 | DType::U32 => put(Form::Word, value.one()?),
         DType::F64 | DType::I64 => {
             let [lo, hi] = value.two()?;

@@ -1,14 +1,17 @@
 //! Printing a body for AVX-512: registers by linear scan, a loop over rows around a loop over columns, tails by mask.
 //!
 //! ```text
-//! for each row: broadcast what serves the row; clear accumulators
-//!     while 16·U columns are left: the body, U groups of 16 side by side
-//!     while any is left:           the body, one group, lanes beyond the end masked
-//!     fold accumulators by halves and write them; step every operand to its next row
+//! for each block of R rows, then each row that is left:
+//!     for each stage: once a row, what does not vary over the columns; or a loop:
+//!         broadcast what serves the row; clear accumulators
+//!         while 16·U columns are left: the body, for every row and U groups of 16 columns side by side
+//!         while any is left:           the body, lanes beyond the end masked
+//!         fold accumulators by halves
 //! ```
+//! Where rows are folded, R rows are done side by side, so that their chains of operations overlap; else U groups.
 //! Multiply and add are never joined: an fma is one only where the tile program says so.
 use super::body::{Bin, Cmp, EQ, FoldOp, Form, Logic, Mop, NE, UNORDERED, Un, Uniform, V};
-use super::region::{Mem, Region};
+use super::region::{Folded, Mem, Region, Stage};
 use iced_x86::code_asm::CodeAssembler;
 use iced_x86::{Code, FastFormatter, IcedError, Instruction, MemoryOperand, Register};
 use std::collections::HashMap;
@@ -24,8 +27,12 @@ pub(super) struct Printed {
 
 /// Operands of one piece of code, at most.
 pub(crate) const MOST_MEMS: usize = 40;
+/// Rows that are done side by side, at most.
+const MOST_ROWS: usize = 4;
 /// Words of the frame before the operands: rows, columns, constants, literals.
 pub(super) const FRAME_HEAD: usize = 4;
+/// Words of the frame: operands' pointers and pitches, then pointers to rows that have no register.
+pub(super) const FRAME_WORDS: usize = FRAME_HEAD + (2 + MOST_ROWS) * MOST_MEMS;
 
 /// Why a region is not printed.
 #[derive(Debug)]
@@ -51,6 +58,10 @@ fn pointer_at(m: u32) -> i64 {
 fn pitch_at(m: u32) -> i64 {
     pointer_at(m) + 8
 }
+/// Where a row's pointer is kept that has no register.
+fn row_at(m: u32, row: usize) -> i64 {
+    8 * (FRAME_HEAD + 2 * MOST_MEMS + row * MOST_MEMS) as i64 + 8 * m as i64
+}
 
 const BASES: [Register; 8] = [
     Register::R8,
@@ -68,19 +79,22 @@ const TAIL_UPPER: Register = Register::K7;
 
 /// Prints a region.
 pub(super) fn print(region: &Region, listing: bool) -> Result<Printed, Refused> {
-    let (mops, folds) = region.body().ok_or(Refused::Unknown)?;
+    let stages = region.stages().ok_or(Refused::Unknown)?;
     if region.mems.len() > MOST_MEMS {
         return Err(Refused::Large);
     }
-    let widest = match mops.len() {
+    let longest = stages.iter().map(|s| s.mops.len()).max().unwrap_or(0);
+    let most = match longest {
         0..=16 => 4,
         17..=90 => 2,
         _ => 1,
     };
-    let mut groups = widest;
+    let folds = stages.len() > 1 || stages.iter().any(|s| !s.folds.is_empty());
+    let (mut rows, mut across) = (if folds { most } else { 1 }, most);
     loop {
-        match Printer::new(region, &mops, &folds).whole(groups, listing) {
-            Err(Refused::Large) if groups > 1 => groups /= 2,
+        match Printer::new(region, &stages).whole(rows, across, listing) {
+            Err(Refused::Large) if rows > 1 => rows /= 2,
+            Err(Refused::Large) if across > 1 => across /= 2,
             result => return result,
         }
     }
@@ -89,7 +103,8 @@ pub(super) fn print(region: &Region, listing: bool) -> Result<Printed, Refused> 
 /// Registers of an accumulator.
 struct Accumulator {
     op: FoldOp,
-    out: u32,
+    out: Option<u32>,
+    scalar: Option<u32>,
     vectors: [u8; 2],
     /// Lanes that have met a NaN.
     seen_nan: Register,
@@ -105,11 +120,15 @@ enum Operand {
 struct Printer<'a> {
     asm: CodeAssembler,
     region: &'a Region,
+    stages: &'a [Stage],
+    /// Of the stage under way.
     mops: &'a [Mop],
-    folds: &'a [(FoldOp, u32)],
-    /// The last operation that reads each value.
+    /// The last operation of the stage that reads each value.
     last: Vec<usize>,
-    accumulators: Vec<Accumulator>,
+    /// How many rows are done side by side; a group is then a row, else 16 columns.
+    rows: usize,
+    /// Of each row.
+    accumulators: Vec<Vec<Accumulator>>,
     literals: Vec<u64>,
     /// Counting registers only.
     dry: bool,
@@ -117,8 +136,10 @@ struct Printer<'a> {
     free: Vec<u8>,
     free_masks: Vec<u8>,
     least_free: usize,
-    /// Uniforms that stay in registers.
-    held: HashMap<Uniform, u8>,
+    /// Uniforms that stay in registers while a stage loops, by row.
+    held: HashMap<(Uniform, usize), u8>,
+    /// What stages made of each row, by step.
+    scalars: HashMap<(u32, usize), u8>,
     /// Registers of each value in each group.
     at: Vec<Vec<Register>>,
     /// Registers for the instruction under way.
@@ -146,77 +167,60 @@ fn number(r: Register) -> u8 {
 /// Bytes of an element in memory.
 fn bytes_of(form: Form) -> u32 {
     match form {
-        Form::Word => 4,
-        Form::Quad(_) => 8,
+        Form::Word | Form::One32 => 4,
+        Form::Quad(_) | Form::One64 => 8,
         Form::Byte | Form::SignedByte | Form::Bytes => 1,
         Form::Pair | Form::SignedPair => 2,
     }
 }
 
 impl<'a> Printer<'a> {
-    fn new(region: &'a Region, mops: &'a [Mop], folds: &'a [(FoldOp, u32)]) -> Self {
-        let mut last = vec![0; mops.len()];
-        for (i, mop) in mops.iter().enumerate() {
-            last[i] = i;
-            mop.operands().for_each(|v| last[v as usize] = i);
-        }
+    fn new(region: &'a Region, stages: &'a [Stage]) -> Self {
         Printer {
             asm: CodeAssembler::new(64).unwrap_or_else(|_| unreachable!("64 is a width that it knows")),
             region,
-            mops,
-            folds,
-            last,
+            stages,
+            mops: &[],
+            last: vec![],
+            rows: 1,
             accumulators: vec![],
             literals: vec![],
             dry: false,
             masked: false,
-            free: (0..32).rev().collect(),
-            free_masks: (2..7).rev().collect(),
+            free: vec![],
+            free_masks: vec![],
             least_free: 32,
             held: HashMap::new(),
+            scalars: HashMap::new(),
             at: vec![],
             temporaries: vec![],
             error: None,
         }
     }
 
-    fn whole(mut self, groups: usize, listing: bool) -> Result<Printed, Refused> {
-        self.take_accumulators()?;
-        self.choose_held(groups)?;
-        let used = self.region.mems.len().min(BASES.len());
-        let saved: Vec<Register> = BASES[2..].iter().copied().take(used.saturating_sub(2)).collect();
+    fn whole(mut self, rows: usize, across: usize, listing: bool) -> Result<Printed, Refused> {
+        let mems = self.region.mems.iter().filter(|m| !matches!(m, Mem::Const(..))).count();
+        let saved: Vec<Register> = BASES[2..].iter().copied().take((mems * rows).saturating_sub(2)).collect();
         for &r in &saved {
             self.put(Instruction::with1(Code::Push_r64, r));
         }
         self.load_gpr(Register::R11, COLS);
         self.load_gpr(Register::RSI, CONSTS);
         self.load_gpr(Register::RDX, LITERALS);
-        for m in 0..self.region.mems.len() as u32 {
-            if let Some(base) = self.base(m) {
-                self.load_gpr(base, pointer_at(m));
-            }
+        let (mut single, mut end) = (self.asm.create_label(), self.asm.create_label());
+        if rows > 1 {
+            self.put(Instruction::with2(Code::Cmp_rm64_imm8, frame(ROWS), rows as i32));
+            self.asm.jl(single)?;
+            self.blocks_of_rows(rows, 1)?;
+            self.asm.set_label(&mut single)?;
+            self.put(Instruction::with2(Code::Cmp_rm64_imm8, frame(ROWS), 0i32));
+            self.asm.je(end)?;
         }
-        self.broadcast_held(false);
-        let mut row = self.asm.create_label();
-        self.asm.set_label(&mut row)?;
-        self.broadcast_held(true);
-        self.clear_accumulators();
-        self.columns(groups)?;
-        self.finish_accumulators()?;
-        for m in 0..self.region.mems.len() as u32 {
-            if matches!(self.region.mems[m as usize], Mem::Const(..)) {
-                continue;
-            }
-            match self.base(m) {
-                Some(base) => self.put(Instruction::with2(Code::Add_r64_rm64, base, frame(pitch_at(m)))),
-                None => {
-                    self.load_gpr(Register::RCX, pitch_at(m));
-                    self.put(Instruction::with2(Code::Add_rm64_r64, frame(pointer_at(m)), Register::RCX));
-                }
-            }
+        self.blocks_of_rows(1, across)?;
+        if rows > 1 {
+            self.asm.set_label(&mut end)?;
+            self.asm.nop()?;
         }
-        self.put(Instruction::with1(Code::Dec_rm64, frame(ROWS)));
-        self.asm.jne(row)?;
         if self.region.streams {
             self.asm.sfence()?;
         }
@@ -230,6 +234,115 @@ impl<'a> Printer<'a> {
         }
         let listing = if listing { self.listing() } else { String::new() };
         Ok(Printed { bytes: self.asm.assemble(0)?, literals: self.literals, listing })
+    }
+
+    /// A loop over blocks of so many rows, until fewer are left.
+    fn blocks_of_rows(&mut self, rows: usize, across: usize) -> Result<(), Refused> {
+        self.rows = rows;
+        self.free = (0..32).rev().collect();
+        self.free_masks = (2..7).rev().collect();
+        self.scalars.clear();
+        self.held.clear();
+        let mut next = self.asm.create_label();
+        if let [stage] = self.stages {
+            self.prepare(stage, across)?;
+            self.broadcast_held(false);
+            self.asm.set_label(&mut next)?;
+            self.point_at_rows();
+            self.columns_of(stage, across)?;
+        } else {
+            self.asm.set_label(&mut next)?;
+            self.point_at_rows();
+            for stage in self.stages {
+                if stage.is_loop {
+                    self.prepare(stage, across)?;
+                    self.broadcast_held(false);
+                    self.columns_of(stage, across)?;
+                } else {
+                    self.once_a_row(stage)?;
+                }
+            }
+        }
+        self.put(Instruction::with2(Code::Sub_rm64_imm8, frame(ROWS), rows as i32));
+        self.put(Instruction::with2(Code::Cmp_rm64_imm8, frame(ROWS), rows as i32));
+        self.asm.jge(next)?;
+        Ok(())
+    }
+    /// Every operand's pointers to the rows of the block; the frame's go on to the next block.
+    fn point_at_rows(&mut self) {
+        for m in 0..self.region.mems.len() as u32 {
+            if matches!(self.region.mems[m as usize], Mem::Const(..)) {
+                continue;
+            }
+            self.load_gpr(Register::RAX, pointer_at(m));
+            for row in 0..self.rows {
+                self.put(match self.base(m, row) {
+                    Some(base) => Instruction::with2(Code::Mov_r64_rm64, base, Register::RAX),
+                    None => Instruction::with2(Code::Mov_rm64_r64, frame(row_at(m, row)), Register::RAX),
+                });
+                self.put(Instruction::with2(Code::Add_r64_rm64, Register::RAX, frame(pitch_at(m))));
+            }
+            self.put(Instruction::with2(Code::Mov_rm64_r64, frame(pointer_at(m)), Register::RAX));
+        }
+    }
+    /// Makes a stage the one under way.
+    fn enter(&mut self, stage: &'a Stage) {
+        self.mops = &stage.mops;
+        self.last = (0..stage.mops.len()).collect();
+        for (i, mop) in stage.mops.iter().enumerate() {
+            mop.operands().for_each(|v| self.last[v as usize] = i);
+        }
+    }
+    /// Takes the registers that a stage needs while it loops.
+    fn prepare(&mut self, stage: &'a Stage, across: usize) -> Result<(), Refused> {
+        self.enter(stage);
+        self.accumulators.clear();
+        for _ in 0..self.rows {
+            let of_row = self.take_accumulators(stage)?;
+            self.accumulators.push(of_row);
+        }
+        self.choose_held(stage, across)
+    }
+    /// Loops over the columns of the block's rows; what it held is free again after.
+    fn columns_of(&mut self, stage: &'a Stage, across: usize) -> Result<(), Refused> {
+        self.broadcast_held(true);
+        self.clear_accumulators();
+        self.columns(across)?;
+        // A single loop's are brought before the first row.
+        if self.stages.len() > 1 {
+            self.free.extend(self.held.drain().map(|(_, r)| r));
+            // In the order of their numbers, so that the same region gives the same code.
+            self.free.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        self.finish_accumulators()?;
+        debug_assert!(stage.results.is_empty());
+        Ok(())
+    }
+    /// What is done once for each row of the block.
+    fn once_a_row(&mut self, stage: &'a Stage) -> Result<(), Refused> {
+        self.enter(stage);
+        for &(v, _) in &stage.results {
+            self.last[v as usize] = usize::MAX;
+        }
+        self.body(self.rows, false)?;
+        for &(v, step) in &stage.results {
+            for row in 0..self.rows {
+                let r = match self.is_uniform(v) {
+                    Some(_) => {
+                        let r = vector(self.take()?);
+                        self.broadcast(r, v, row);
+                        r
+                    }
+                    // Two results may be one value.
+                    None => match std::mem::take(&mut self.at[row][v as usize]) {
+                        Register::None => return Err(Refused::Unknown),
+                        r => r,
+                    },
+                };
+                self.scalars.insert((step, row), number(r));
+            }
+        }
+        Ok(())
     }
 
     fn listing(&self) -> String {
@@ -310,22 +423,37 @@ impl<'a> Printer<'a> {
         }
         plain(Register::RDX, 8 * at as i64)
     }
+    /// The row that a group is of.
+    fn row(&self, group: usize) -> usize {
+        if self.rows > 1 { group } else { 0 }
+    }
     /// Where a uniform lies, to be broadcast.
-    fn place(&mut self, u: Uniform) -> MemoryOperand {
+    fn place(&mut self, u: Uniform, row: usize) -> MemoryOperand {
         match u {
             Uniform::Literal32(bits) => self.literal(bits.into()),
             Uniform::Literal64(bits) => self.literal(bits),
             Uniform::Const32(offset) | Uniform::Const64(offset) => plain(Register::RSI, offset.into()),
-            Uniform::Row32(m) | Uniform::Row64(m) => plain(self.based(m), 0),
+            Uniform::Row32(m) | Uniform::Row64(m) => plain(self.based(m, row), 0),
+            // In registers always.
+            Uniform::Scalar32(_) | Uniform::Scalar64(_) => frame(0),
         }
     }
     /// A value as a register, or as memory that an instruction broadcasts.
     fn operand(&mut self, v: V, group: usize) -> Operand {
         let Some(u) = self.is_uniform(v) else { return Operand::Reg(self.at[group][v as usize]) };
-        match self.held.get(&u) {
-            Some(&r) => Operand::Reg(vector(r)),
-            None => Operand::Mem(MemoryOperand { is_broadcast: true, ..self.place(u) }),
+        let row = self.row(group);
+        match self.kept(u, row) {
+            Some(r) => Operand::Reg(r),
+            None => Operand::Mem(MemoryOperand { is_broadcast: true, ..self.place(u, row) }),
         }
+    }
+    /// The register that a uniform is in, if it is.
+    fn kept(&self, u: Uniform, row: usize) -> Option<Register> {
+        let r = match u {
+            Uniform::Scalar32(step) | Uniform::Scalar64(step) => self.scalars.get(&(step, row)),
+            _ => self.held.get(&(u, if is_of_row(u) { row } else { 0 })),
+        };
+        r.map(|&r| vector(r))
     }
     /// A value in a register.
     fn register(&mut self, v: V, group: usize) -> Result<Register, Refused> {
@@ -333,34 +461,45 @@ impl<'a> Printer<'a> {
             Operand::Reg(r) => r,
             Operand::Mem(_) => {
                 let r = self.temporary()?;
-                self.broadcast(r, v);
+                self.broadcast(r, v, group);
                 r
             }
         })
     }
-    fn broadcast(&mut self, r: Register, v: V) {
+    fn broadcast(&mut self, r: Register, v: V, group: usize) {
+        let row = self.row(group);
         if let Some(u) = self.is_uniform(v) {
-            let place = self.place(u);
-            self.put(Instruction::with2(broadcast_code(u), r, place));
+            let made = match self.kept(u, row) {
+                Some(from) => Instruction::with2(Code::EVEX_Vmovaps_zmm_k1z_zmmm512, r, from),
+                None => Instruction::with2(broadcast_code(u), r, self.place(u, row)),
+            };
+            self.put(made);
         }
     }
 
-    /// The register that points to an operand's row; the first few operands have one.
-    fn base(&self, m: u32) -> Option<Register> {
-        BASES.get(m as usize).copied().filter(|_| !matches!(self.region.mems[m as usize], Mem::Const(..)))
+    /// The register that points to an operand's row; the first few have one.
+    fn base(&self, m: u32, row: usize) -> Option<Register> {
+        let is_const = |m: &Mem| matches!(m, Mem::Const(..));
+        let before = self.region.mems[..m as usize].iter().filter(|m| !is_const(m)).count();
+        BASES.get(before * self.rows + row).copied().filter(|_| !is_const(&self.region.mems[m as usize]))
     }
     /// As [`Self::base`], brought from the frame if need be.
-    fn based(&mut self, m: u32) -> Register {
-        self.base(m).unwrap_or_else(|| {
-            self.load_gpr(Register::RCX, pointer_at(m));
+    fn based(&mut self, m: u32, row: usize) -> Register {
+        self.base(m, row).unwrap_or_else(|| {
+            self.load_gpr(Register::RCX, row_at(m, row));
             Register::RCX
         })
     }
     fn element(&mut self, m: u32, form: Form, group: usize) -> MemoryOperand {
         let bytes = bytes_of(form);
+        let (row, column) = if self.rows > 1 { (group, 0) } else { (0, 16 * group as i64) };
+        let base = self.based(m, row);
+        if let Form::One32 | Form::One64 = form {
+            return plain(base, 0);
+        }
         let part = if let Form::Quad(part) = form { 64 * part as i64 } else { 0 };
-        let at = 16 * group as i64 * bytes as i64 + part;
-        MemoryOperand::new(self.based(m), Register::RAX, bytes, at, (at != 0) as u32, false, Register::None)
+        let at = column * bytes as i64 + part;
+        MemoryOperand::new(base, Register::RAX, bytes, at, (at != 0) as u32, false, Register::None)
     }
 
     // Instructions.
@@ -407,57 +546,64 @@ impl<'a> Printer<'a> {
 
     // The parts of the loop.
 
-    fn take_accumulators(&mut self) -> Result<(), Refused> {
-        for &(op, out) in self.folds {
+    fn take_accumulators(&mut self, stage: &Stage) -> Result<Vec<Accumulator>, Refused> {
+        let mut taken = vec![];
+        for &Folded { op, out, scalar } in &stage.folds {
             let first = self.take()?;
             let second = if is_wide_fold(op) { self.take()? } else { first };
             let seen_nan =
                 if matches!(op, FoldOp::MaxF | FoldOp::MinF) { mask(self.take_mask()?) } else { Register::None };
-            self.accumulators.push(Accumulator { op, out, vectors: [first, second], seen_nan });
+            taken.push(Accumulator { op, out, scalar, vectors: [first, second], seen_nan });
         }
-        Ok(())
+        Ok(taken)
     }
     /// Keeps the uniforms that are read most in the registers that the body leaves.
-    fn choose_held(&mut self, groups: usize) -> Result<(), Refused> {
+    fn choose_held(&mut self, stage: &Stage, across: usize) -> Result<(), Refused> {
+        let groups = if self.rows > 1 { self.rows } else { across };
         self.dry = true;
         self.least_free = self.free.len();
-        self.body(groups, false)?;
-        let spare = self.least_free;
-        self.body(1, true)?;
-        let spare = spare.min(self.least_free);
+        let tried = self.body(groups, false).and_then(|()| self.body(self.rows, true));
         self.dry = false;
+        tried?;
+        // Folding lanes by halves needs a register.
+        let mut spare = self.least_free.saturating_sub(!stage.folds.is_empty() as usize);
         let mut uses: Vec<(usize, V)> = vec![];
         for v in 0..self.mops.len() as V {
-            if self.is_uniform(v).is_some() {
+            if self.is_uniform(v).is_some_and(|u| self.kept(u, 0).is_none()) {
                 let count = self.mops.iter().flat_map(|m| m.operands()).filter(|&o| o == v).count();
                 uses.push((count, v));
             }
         }
         uses.sort_by_key(|&(count, v)| (std::cmp::Reverse(count), v));
-        // Folding lanes by halves needs a register.
-        let spare = spare.saturating_sub(!self.folds.is_empty() as usize);
-        for (_, v) in uses.into_iter().take(spare) {
-            if let Some(u) = self.is_uniform(v) {
+        for (_, v) in uses {
+            let Some(u) = self.is_uniform(v) else { continue };
+            let rows = if is_of_row(u) { self.rows } else { 1 };
+            if rows > spare {
+                continue;
+            }
+            spare -= rows;
+            for row in 0..rows {
                 let r = self.take()?;
-                self.held.insert(u, r);
+                self.held.insert((u, row), r);
             }
         }
         Ok(())
     }
     /// Brings held uniforms: those of each row, or those of all.
     fn broadcast_held(&mut self, of_rows: bool) {
-        let mut held: Vec<(Uniform, u8)> = self.held.iter().map(|(&u, &r)| (u, r)).collect();
-        held.sort_by_key(|&(_, r)| r);
-        for (u, r) in held {
-            if matches!(u, Uniform::Row32(_) | Uniform::Row64(_)) == of_rows {
-                let place = self.place(u);
+        let mut held: Vec<(Uniform, usize, u8)> = self.held.iter().map(|(&(u, row), &r)| (u, row, r)).collect();
+        held.sort_by_key(|&(_, _, r)| r);
+        for (u, row, r) in held {
+            if is_of_row(u) == of_rows {
+                let place = self.place(u, row);
                 self.put(Instruction::with2(broadcast_code(u), vector(r), place));
             }
         }
     }
     fn clear_accumulators(&mut self) {
-        for a in 0..self.accumulators.len() {
-            let Accumulator { op, vectors, seen_nan, .. } = self.accumulators[a];
+        let all = self.accumulators.iter().flatten();
+        let all: Vec<_> = all.map(|a| (a.op, a.vectors, a.seen_nan)).collect();
+        for (op, vectors, seen_nan) in all {
             let (bits, wide) = match op {
                 FoldOp::SumF => (0, false),
                 FoldOp::ProdF => (1f32.to_bits().into(), false),
@@ -478,9 +624,10 @@ impl<'a> Printer<'a> {
             }
         }
     }
-    fn columns(&mut self, groups: usize) -> Result<(), Refused> {
+    fn columns(&mut self, across: usize) -> Result<(), Refused> {
         use iced_x86::code_asm::{eax, ecx, r10, r10d, r11, r11d, rax};
-        let step = 16 * groups as i32;
+        let groups = if self.rows > 1 { self.rows } else { across };
+        let step = if self.rows > 1 { 16 } else { 16 * across as i32 };
         let (mut many, mut rest) = (self.asm.create_label(), self.asm.create_label());
         let (mut one, mut done) = (self.asm.create_label(), self.asm.create_label());
         self.asm.xor(eax, eax)?;
@@ -502,7 +649,7 @@ impl<'a> Printer<'a> {
         self.asm.bzhi(r10d, r10d, ecx)?;
         self.put(Instruction::with2(Code::VEX_Kmovd_kr_r32, TAIL, Register::R10D));
         self.put(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, TAIL_UPPER, TAIL, 8u32));
-        self.body(1, true)?;
+        self.body(self.rows, true)?;
         self.asm.add(rax, 16)?;
         self.asm.cmp(rax, r11)?;
         self.asm.jl(one)?;
@@ -541,11 +688,12 @@ impl<'a> Printer<'a> {
                     Form::Pair => (Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, dst),
                     Form::SignedPair => (Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256, dst),
                     Form::Bytes => (Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, quarter(dst)),
+                    Form::One32 | Form::One64 => return Err(Refused::Unknown),
                 };
                 self.put(Instruction::with2(code, dst, place).map(|i| masked(i, k, true)));
             }
             Mop::Splat(m, bytes) => {
-                let place = plain(self.based(m), 0);
+                let place = plain(self.based(m, self.row(group)), 0);
                 self.splat(i, group, place, bytes)?;
             }
             Mop::ConstSplat(offset, bytes) => self.splat(i, group, plain(Register::RSI, offset.into()), bytes)?,
@@ -627,6 +775,8 @@ impl<'a> Printer<'a> {
                     Form::Byte | Form::SignedByte => (Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, v),
                     Form::Pair | Form::SignedPair => (Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, v),
                     Form::Bytes => (Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm, quarter(v)),
+                    Form::One32 => (Code::EVEX_Vmovss_m32_k1_xmm, quarter(v)),
+                    Form::One64 => (Code::EVEX_Vmovsd_m64_k1_xmm, quarter(v)),
                 };
                 self.put(Instruction::with2(code, place, v).map(|i| masked(i, k, false)));
             }
@@ -664,7 +814,8 @@ impl<'a> Printer<'a> {
             (231, true) => Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er,
             (_, true) => Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er,
         };
-        let reg = |s: &Self, v: V| s.is_uniform(v).is_none_or(|u| s.held.contains_key(&u));
+        let row = self.row(group);
+        let reg = |s: &Self, v: V| s.is_uniform(v).is_none_or(|u| s.kept(u, row).is_some());
         let dst;
         if !self.dies(a, i) && !self.dies(b, i) && self.dies(c, i) {
             // c += a * b.
@@ -687,7 +838,7 @@ impl<'a> Printer<'a> {
                     Operand::Reg(r) => {
                         self.put(Instruction::with2(Code::EVEX_Vmovaps_zmm_k1z_zmmm512, dst, r));
                     }
-                    Operand::Mem(_) => self.broadcast(dst, a),
+                    Operand::Mem(_) => self.broadcast(dst, a, group),
                 }
             }
             match (other, self.operand(b, group), self.operand(c, group)) {
@@ -792,7 +943,7 @@ impl<'a> Printer<'a> {
 
     /// One group into the accumulators.
     fn fold(&mut self, a: usize, group: usize, lo: V, hi: V) -> Result<(), Refused> {
-        let Accumulator { op, vectors, seen_nan, .. } = self.accumulators[a];
+        let Accumulator { op, vectors, seen_nan, .. } = self.accumulators[self.row(group)][a];
         let k = self.tail(Form::Word);
         if seen_nan != Register::None {
             let v = self.register(lo, group)?;
@@ -812,8 +963,9 @@ impl<'a> Printer<'a> {
     }
     /// Lanes to one number, by halves, and into its operand.
     fn finish_accumulators(&mut self) -> Result<(), Refused> {
-        for a in 0..self.accumulators.len() {
-            let Accumulator { op, out, vectors, seen_nan } = self.accumulators[a];
+        let rows = std::mem::take(&mut self.accumulators);
+        let all = rows.iter().enumerate().flat_map(|(row, of)| of.iter().map(move |a| (row, a)));
+        for (row, &Accumulator { op, out, scalar, vectors, seen_nan }) in all {
             let (x, wide) = (vector(vectors[0]), is_wide_fold(op));
             // The body is over, so its registers are free; not those that are held.
             let Some(t) = self.free.last().map(|&t| vector(t)) else { return Err(Refused::Large) };
@@ -844,9 +996,27 @@ impl<'a> Printer<'a> {
                 self.three_with(code, quarter(t), quarter(x), low, 1, Register::None);
                 self.fold_in(op, x, t, seen_nan);
             }
-            let place = plain(self.based(out), 0);
-            let code = if wide { Code::EVEX_Vmovsd_m64_k1_xmm } else { Code::EVEX_Vmovss_m32_k1_xmm };
-            self.put(Instruction::with2(code, place, quarter(x)));
+            if let Some(out) = out {
+                let place = plain(self.based(out, row), 0);
+                let code = if wide { Code::EVEX_Vmovsd_m64_k1_xmm } else { Code::EVEX_Vmovss_m32_k1_xmm };
+                self.put(Instruction::with2(code, place, quarter(x)));
+            }
+            if let (Some(step), false) = (scalar, self.stages.len() == 1) {
+                let code =
+                    if wide { Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64 } else { Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32 };
+                self.put(Instruction::with2(code, x, quarter(x)));
+                self.scalars.insert((step, row), vectors[0]);
+            } else if self.stages.len() > 1 {
+                self.free.push(vectors[0]);
+            }
+            if self.stages.len() > 1 {
+                if wide {
+                    self.free.push(vectors[1]);
+                }
+                if seen_nan != Register::None {
+                    self.free_masks.push(number(seen_nan));
+                }
+            }
         }
         Ok(())
     }
@@ -864,6 +1034,9 @@ impl<'a> Printer<'a> {
 fn frame(at: i64) -> MemoryOperand {
     plain(Register::RDI, at)
 }
+fn is_of_row(u: Uniform) -> bool {
+    matches!(u, Uniform::Row32(_) | Uniform::Row64(_) | Uniform::Scalar32(_) | Uniform::Scalar64(_))
+}
 fn plain(base: Register, at: i64) -> MemoryOperand {
     MemoryOperand::new(base, Register::None, 1, at, (at != 0) as u32, false, Register::None)
 }
@@ -876,8 +1049,12 @@ fn masked(mut i: Instruction, k: Register, zeroing: bool) -> Instruction {
 }
 fn broadcast_code(u: Uniform) -> Code {
     match u {
-        Uniform::Literal32(_) | Uniform::Const32(_) | Uniform::Row32(_) => Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
-        Uniform::Literal64(_) | Uniform::Const64(_) | Uniform::Row64(_) => Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64,
+        Uniform::Literal32(_) | Uniform::Const32(_) | Uniform::Row32(_) | Uniform::Scalar32(_) => {
+            Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32
+        }
+        Uniform::Literal64(_) | Uniform::Const64(_) | Uniform::Row64(_) | Uniform::Scalar64(_) => {
+            Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64
+        }
     }
 }
 fn is_wide_fold(op: FoldOp) -> bool {

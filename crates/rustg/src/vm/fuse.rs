@@ -6,7 +6,7 @@
 use super::args::{Args, Extra, Place};
 use super::calls::{CONSTS, Op, Operand, OuterStep, SCRATCH, VIEWS};
 use super::reduce::{BLOCK, blocks};
-use crate::jit::{self, Code, MOST_MEMS, Mem, Region, Src, Step, What};
+use crate::jit::{self, Code, Frame, MOST_MEMS, Mem, Region, Src, Step, What};
 use rtx_core::DType;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,31 +70,23 @@ impl FusedMem {
 /// Runs a printed loop over a part.
 unsafe fn run(x: &Args<'_>) {
     let Extra::Fused(fused) = x.extra else { unreachable!("a printed loop comes with its code") };
-    let mut operands = [(std::ptr::null_mut(), 0); MOST_MEMS];
-    for (operand, m) in operands.iter_mut().zip(&fused.mems) {
-        let first = if let Mem::Partial(_) = m.mem { (x.col0 as usize / BLOCK) as isize * m.size } else { 0 };
-        let start = x.machine.at(m.place).wrapping_offset(first);
-        *operand = (start, m.pitch + m.dense * x.cols as isize);
-    }
-    let operands = &mut operands[..fused.mems.len()];
+    let mut frame = Frame::new();
     let consts = x.machine.at(Place { entry: CONSTS, offset: 0 });
-    let mut left = x.cols;
-    loop {
-        let cols = if fused.folds { left.min(BLOCK) } else { left };
-        // SAFETY: the binding made the operands for this part's level, and chose the code by the machine.
-        unsafe { fused.code.run(operands, consts, x.rows, cols) };
-        left -= cols;
-        if left == 0 {
-            return;
-        }
-        for (operand, m) in operands.iter_mut().zip(&fused.mems) {
-            let step = match m.mem {
-                Mem::Tile(_) => cols as isize * m.size,
-                Mem::Partial(_) => m.size,
+    let mut done = 0;
+    while done < x.cols {
+        let cols = if fused.folds { (x.cols - done).min(BLOCK) } else { x.cols - done };
+        for (k, m) in fused.mems.iter().enumerate() {
+            let first = match m.mem {
+                Mem::Tile(_) => done as isize * m.size,
+                Mem::Partial(_) => ((x.col0 as usize + done) / BLOCK) as isize * m.size,
                 Mem::Row(_) | Mem::Const(..) => 0,
             };
-            operand.0 = operand.0.wrapping_offset(step);
+            let start = x.machine.at(m.place).wrapping_offset(first);
+            frame.set(k, start, m.pitch + m.dense * x.cols as isize);
         }
+        // SAFETY: the binding made the operands for this part's level, and chose the code by the machine.
+        unsafe { fused.code.run(&mut frame, consts, x.rows, cols) };
+        done += cols;
     }
 }
 
@@ -274,7 +266,7 @@ impl Maker {
         for (k, o) in op.src[..op.operands].iter().enumerate() {
             src.push(self.source(o, means.from[k.min(2)])?);
         }
-        let mut step = Step { means, src, out: None };
+        let mut step = Step { means, src, out: None, stage: 1 };
         match (&op.extra, means.what) {
             (Extra::Reduce(reduce), What::Fold(_)) => {
                 let size = means.to.size() as isize;
