@@ -8,6 +8,7 @@ use rtx_plan::{Claim, Claimed, Grouped};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
+mod recurrent;
 mod scan;
 
 /// Every claim of this crate.
@@ -28,6 +29,9 @@ pub fn claims() -> Vec<Arc<dyn Claim>> {
         Arc::new(CheckClaim),
         Arc::new(window_claims::ConvClaim),
         Arc::new(window_claims::OverlapAddClaim),
+        Arc::new(window_claims::WindowedMaxClaim),
+        Arc::new(window_claims::ScatterWindowsClaim),
+        Arc::new(recurrent::RecurrentClaim),
     ]
 }
 
@@ -46,7 +50,7 @@ fn is_real(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F64)
 }
 /// The node's attributes and operands, if it is a call of this composite.
-fn composite<'g>(graph: &'g Graph, node: NodeId, def: &OpDef) -> Option<(&'g [Attr], &'g Node)> {
+pub(crate) fn composite<'g>(graph: &'g Graph, node: NodeId, def: &OpDef) -> Option<(&'g [Attr], &'g Node)> {
     let node = graph.node(node);
     matches!(&node.op, Op::Composite(d, _) if *d == def).then(|| (node.op.attrs(), node))
 }

@@ -13,12 +13,14 @@ mod gemm;
 mod grid;
 mod loss;
 mod overlap;
+mod recurrent;
 mod row;
 mod scan;
 mod scatter;
 mod simd;
 mod sort;
 mod window_claims;
+mod windowed;
 
 pub use claims::claims;
 pub use gemm::{Gemm, SIZES as GEMM_SIZES};
@@ -42,5 +44,8 @@ pub fn natives() -> Vec<Arc<dyn NativeKernel>> {
         Arc::new(factor::CheckKernel),
         Arc::new(conv::Conv),
         Arc::new(overlap::OverlapAdd),
+        Arc::new(windowed::WindowedMax),
+        Arc::new(windowed::ScatterWindows),
+        Arc::new(recurrent::Recurrent),
     ]
 }

@@ -14,13 +14,16 @@ pub(crate) trait Real:
 {
     const LOWEST: Self;
     const ONE: Self;
+    const MINUS_ONE: Self;
     fn of(x: f64) -> Self;
     fn exp(self) -> Self;
     fn log(self) -> Self;
+    fn tanh(self) -> Self;
 }
 impl Real for f32 {
     const LOWEST: Self = f32::NEG_INFINITY;
     const ONE: Self = 1.0;
+    const MINUS_ONE: Self = -1.0;
     #[inline(always)]
     fn of(x: f64) -> Self {
         x as f32
@@ -33,10 +36,15 @@ impl Real for f32 {
     fn log(self) -> Self {
         rustg::math::log_f32(self)
     }
+    #[inline(always)]
+    fn tanh(self) -> Self {
+        rustg::math::tanh_f32(self)
+    }
 }
 impl Real for f64 {
     const LOWEST: Self = f64::NEG_INFINITY;
     const ONE: Self = 1.0;
+    const MINUS_ONE: Self = -1.0;
     #[inline(always)]
     fn of(x: f64) -> Self {
         x
@@ -48,6 +56,10 @@ impl Real for f64 {
     #[inline(always)]
     fn log(self) -> Self {
         rustg::math::log_f64(self)
+    }
+    #[inline(always)]
+    fn tanh(self) -> Self {
+        rustg::math::tanh_f64(self)
     }
 }
 

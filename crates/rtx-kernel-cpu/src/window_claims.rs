@@ -1,5 +1,5 @@
 //! Claims for convolutions and overlapping windows.
-use crate::claims::{Axes, Extent, extent, grouped, output};
+use crate::claims::{Axes, Extent, composite, extent, grouped, output};
 use rtx_core::DType;
 use rtx_hal::Target;
 use rtx_ir::{ConvDim, Graph, NodeId, Op, Prim};
@@ -85,6 +85,70 @@ impl Claim for OverlapAddClaim {
             ],
             operands: vec![grouped(x, [outer.clone(), smallvec![axis], inner.clone(), smallvec![last]])],
             outputs: vec![grouped(y, [outer, smallvec![axis], inner])],
+            epilogue: false,
+            in_place: vec![],
+        })
+    }
+}
+
+/// `windowed_max` over one to three dims.
+pub struct WindowedMaxClaim;
+
+impl Claim for WindowedMaxClaim {
+    fn name(&self) -> &'static str {
+        "windowed_max"
+    }
+    fn claim(&self, graph: &Graph, node: NodeId, _: &Target) -> Option<Claimed> {
+        let (attrs, node) = composite(graph, node, &rtx_ops::pool::WINDOWED_MAX)?;
+        let (x, n) = (node.inputs[0], attrs[4].ints().len());
+        let ty = graph.ty(x);
+        if !is_taken(ty.dtype) || !(1..=3).contains(&n) {
+            return None;
+        }
+        let mut text = format!("windowed_max {} {n}", ty.dtype);
+        for d in 0..n {
+            // Writing to a string does not fail.
+            (0..4).for_each(|l| _ = write!(text, " {}", attrs[l].ints().get(d).copied().unwrap_or(0)));
+        }
+        let (lead, all): (Axes, Axes) = ((0..ty.rank() - n).collect(), (ty.rank() - n..ty.rank()).collect());
+        let sizes = |v| all.iter().map(move |&a| extent(graph, v, &[a]));
+        let dims: Vec<Extent> =
+            std::iter::once(extent(graph, x, &lead)).chain(sizes(x)).chain(sizes(output(node, 0))).collect();
+        let each = std::iter::once(lead.clone()).chain(all.iter().map(|&a| smallvec![a]));
+        let outputs = [0, 1].map(|i| grouped(output(node, i), [lead.clone(), all.clone()]));
+        Some(Claimed {
+            text,
+            dims,
+            operands: vec![grouped(x, each)],
+            outputs: outputs.into(),
+            epilogue: false,
+            in_place: vec![],
+        })
+    }
+}
+
+/// `scatter_windows`.
+pub struct ScatterWindowsClaim;
+
+impl Claim for ScatterWindowsClaim {
+    fn name(&self) -> &'static str {
+        "scatter_windows"
+    }
+    fn claim(&self, graph: &Graph, node: NodeId, _: &Target) -> Option<Claimed> {
+        let (attrs, node) = composite(graph, node, &rtx_ops::pool::SCATTER_WINDOWS)?;
+        let (x, places, y) = (node.inputs[0], node.inputs[1], output(node, 0));
+        let ty = graph.ty(x);
+        if !is_taken(ty.dtype) {
+            return None;
+        }
+        let lead = ty.rank() - attrs[0].ints().len();
+        let halves = |v| -> [Axes; 2] { [(0..lead).collect(), (lead..graph.ty(v).rank()).collect()] };
+        let [rows, points] = halves(x);
+        Some(Claimed {
+            text: format!("scatter_windows {}", ty.dtype),
+            dims: vec![extent(graph, x, &rows), extent(graph, x, &points), extent(graph, y, &halves(y)[1])],
+            operands: vec![grouped(x, halves(x)), grouped(places, halves(places))],
+            outputs: vec![grouped(y, halves(y))],
             epilogue: false,
             in_place: vec![],
         })

@@ -352,3 +352,45 @@ fn a_check_passes_on_or_reports() {
     check("check", "f32[2,3], bool[2] = true true, \"all is well\"", 0);
     check("check", "i64[0] in 0..2, bool[0], \"nothing is wrong\"", 0);
 }
+
+#[test]
+fn recurrent_layers_are_their_bodies() {
+    let u = "in -1..1";
+    for (t, b, h) in [(3, 2, 5), (2, 1, 20), (2, 9, 40), (1, 2, 140), (0, 2, 4)] {
+        for reverse in if t == 3 { &[false, true][..] } else { &[true][..] } {
+            let sequence = |gates: usize| format!("f32[{t},{b},{}] {u}", gates * h);
+            let (state, weights) = (format!("f32[{b},{h}] {u}"), |g: usize| format!("f32[{},{h}] in -0.2..0.2", g * h));
+            let (x4, x3, x1, w4, w3, w1) = (sequence(4), sequence(3), sequence(1), weights(4), weights(3), weights(1));
+            let gates = |n: usize| format!("f32[{t},{b},{}] in 0.1..0.9", n * h);
+            check("lstm_layer", &format!("{x4}, {state}, {state}, {w4}, {reverse}"), 256);
+            check("gru_layer", &format!("{x3}, {state}, {w3}, f32[{}] {u}, {reverse}", 3 * h), 256);
+            let (g4, g3) = (gates(4), gates(3));
+            check("lstm_layer_backward", &format!("{g4}, {x1}, {x1}, {w4}, {x1}, {x1}, {reverse}"), 256);
+            check("gru_layer_backward", &format!("{g3}, {x1}, {x1}, {w3}, {x1}, {reverse}"), 256);
+            for relu in [false, true] {
+                check("rnn_layer", &format!("{x1}, {state}, {w1}, {relu}, {reverse}"), 256);
+                check("rnn_layer_backward", &format!("{x1}, {w1}, {x1}, {relu}, {reverse}"), 256);
+            }
+        }
+    }
+}
+
+#[test]
+fn pools_are_their_bodies() {
+    for args in [
+        "f32[2,3,7,9] in -3..3, [2, 2], [2, 2], [0, 0], [1, 1], [3, 4]",
+        "f32[2,5,6], [3, 2], [2, 1], [1, 0], [1, 2], [3, 4]",
+        "f32[4,3,20,20], [3, 3], [2, 2], [1, 1], [1, 1], [10, 10]",
+        "f32[2,7], [], [], [], [], [3]",
+        "f32[3,2,5,7], [], [], [], [], [2, 3]",
+        "f32[2,3,4,5], [1, 2, 2], [1, 1, 2], [0, 1, 1], [1, 1, 1], [3, 5, 3]",
+        "f32[7] = 1 3 3 nan 0 -inf -inf, [2], [1], [0], [1], [6]",
+        "f32[0,4], [2], [2], [0], [1], [2]",
+    ] {
+        check("windowed_max", args, 0);
+    }
+    check("windowed_max", "i64[2,3,4,5] in -9..9, [1, 2, 2], [1, 1, 2], [0, 1, 1], [1, 1, 1], [3, 5, 3]", 0);
+    check("scatter_windows", "f32[2,3,2], i64[2,3,2] in 0..12, [4, 3]", 4);
+    check("scatter_windows", "f32[40,3,20], i64[40,3,20] in 0..500, [20, 25]", 4);
+    check("scatter_windows", "f32[0,3], i64[0,3] in 0..4, [4]", 0);
+}

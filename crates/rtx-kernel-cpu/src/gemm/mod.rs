@@ -17,7 +17,7 @@ mod tile;
 use crate::epilogue::{Epilogue, Rest};
 pub(crate) use blocked::CHUNK;
 use blocked::{Operands, rectangle};
-use gemv::Gemv;
+pub(crate) use gemv::Gemv;
 pub(crate) use kernels::{GemmNumber, Kernels};
 pub(crate) use pack::{SLACK, Strip};
 use product::Product;
