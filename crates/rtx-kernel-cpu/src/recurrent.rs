@@ -276,6 +276,7 @@ impl<T: Real> Layer<T> {
             self.start(units(part));
         });
         for i in 0..self.steps {
+            // SAFETY: as above.
             pool::run(parts, &|part| unsafe {
                 if self.settings.backward {
                     if i > 0 {
@@ -291,6 +292,7 @@ impl<T: Real> Layer<T> {
             });
         }
         if self.settings.backward {
+            // SAFETY: as above.
             pool::run(parts, &|part| unsafe {
                 if self.steps > 0 {
                     self.multiply(self.slopes(self.step(self.steps - 1)), units(part));

@@ -195,10 +195,11 @@ unsafe fn pack_weights<T: ConvNumber>(
 /// The job's pointers are what its shape says.
 pub(super) unsafe fn run<T: ConvNumber>(job: &Job<'_, T>) {
     let shape = &job.shape;
-    // SAFETY: the caller's promise, here and below.
     if shape.outs < FROM_OUTS && shape.steps.groups >= FROM_GROUPS {
+        // SAFETY: the caller's promise.
         unsafe { run_abreast(job) }
     } else {
+        // SAFETY: the caller's promise.
         unsafe { run_walks(job) }
     }
 }
