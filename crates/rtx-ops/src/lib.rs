@@ -24,7 +24,9 @@ pub mod decomposition;
 pub mod diagonal;
 pub mod distance;
 pub mod einsum;
+pub mod grid;
 pub mod index;
+pub mod interpolate;
 pub mod likelihood;
 pub mod likeness;
 pub mod linear;
@@ -35,7 +37,9 @@ pub mod math;
 pub mod movement;
 pub mod norm;
 pub mod optimizer;
+pub mod pad;
 pub mod pairs;
+pub mod patches;
 pub mod piecewise;
 pub mod placing;
 pub mod pointwise;
@@ -98,6 +102,10 @@ const FAMILIES: &[&[&OpDef]] = &[
     quantile::ALL,
     search::ALL,
     recurrent::ALL,
+    pad::ALL,
+    interpolate::ALL,
+    patches::ALL,
+    grid::ALL,
 ];
 
 /// How many definitions there are.
