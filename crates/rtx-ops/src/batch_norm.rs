@@ -6,8 +6,8 @@ use crate::spatial::along;
 use crate::spelling::SPELLING;
 use rtx_core::{DType, Dim, Fold, Kind, Result, Shape};
 use rtx_ir::{
-    Amp, Attr, Attrs, Body, Builder, Grad, GradCx, Grads, OpDef, Outs, Prim, Refusal, Sample, Saves, Stability, Type,
-    ValueId, rules,
+    Amp, Arg, Attr, Attrs, Body, Builder, Grad, GradCx, Grads, OpDef, Outs, Prim, Refusal, Sample, Saves, Stability,
+    Type, ValueId, rules,
 };
 use smallvec::{SmallVec, smallvec};
 
@@ -389,20 +389,24 @@ fn native(b: &mut Builder<'_>, op: &str, norm: &Norm) -> Result<Outs> {
         return Ok(smallvec![normed.y, none, none]);
     }
     let rstd = inverse_root(b, normed.variance, norm.eps)?;
-    Ok(smallvec![normed.y, normed.mean, rstd])
+    Ok(smallvec![normed.y, constant_to_gradients(b, normed.mean)?, constant_to_gradients(b, rstd)?])
+}
+/// Statistics that no gradient flows from, as PyTorch's native ops say of theirs.
+fn constant_to_gradients(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
+    Ok(b.call(&crate::likeness::DETACH, [Arg::Value(x)])?[0])
 }
 
 /// The batch's own mean and inverse deviation beside the result.
 pub static NATIVE_BATCH_NORM: OpDef = OpDef {
     sig: "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    doc: "`batch_norm`, the mean and 1 / √(var + eps); the last two are empty when not training.",
+    doc: "`batch_norm`, the mean and 1 / √(var + eps); the last two are empty when not training, and have no gradient.",
     record: |b, def, args| {
         let args = Args::new(def, args);
         let norm = Norm::of(args, [0, 1, 2, 3, 4], Some(args.flag(5)?), 7)?;
         native(b, def.name(), &norm)
     },
     samples: &[
-        Sample::grad("f32[4,3] in -2..2, f32[3], f32[3], none, none, true, 0.1, 1e-3", 256),
+        Sample::of("f32[4,3] in -2..2, f32[3], f32[3], none, none, true, 0.1, 1e-3", 256),
         Sample::of("f32[4,3] in -2..2, f32[3], f32[3], f32[3], f32[3] in 0.5..2, false, 0.1, 1e-3", 256),
     ],
     ..NORM
@@ -441,7 +445,9 @@ pub static NATIVE_BATCH_NORM_LEGIT_FUNCTIONAL: OpDef = OpDef {
             outs.extend([args.tensor(3)?, args.tensor(4)?]);
             return Ok(outs);
         };
-        let normed = norm.run(b, def.name())?;
+        let mut normed = norm.run(b, def.name())?;
+        normed.mean = constant_to_gradients(b, normed.mean)?;
+        normed.variance = constant_to_gradients(b, normed.variance)?;
         let rstd = inverse_root(b, normed.variance, norm.eps)?;
         let momentum = number(b, args, 6, rules::number_dtype(b.dtype(mean)), 0.1)?;
         let n = norm.elements(b)?;
@@ -453,7 +459,7 @@ pub static NATIVE_BATCH_NORM_LEGIT_FUNCTIONAL: OpDef = OpDef {
         Ok(smallvec![normed.y, normed.mean, rstd, mean, variance])
     },
     samples: &[
-        Sample::grad("f32[4,3] in -2..2, f32[3], f32[3], f32[3], f32[3] in 0.5..2, true, 0.1, 1e-3", 256),
+        Sample::of("f32[4,3] in -2..2, f32[3], f32[3], f32[3], f32[3] in 0.5..2, true, 0.1, 1e-3", 256),
         Sample::of("f32[4,3] in -2..2, f32[3], f32[3], f32[3], f32[3] in 0.5..2, false, 0.1, 1e-3", 256),
     ],
     ..NORM

@@ -24,7 +24,7 @@ pub static GRID_SAMPLER: OpDef = OpDef {
     doc: "[n, c, h, w] (or with a depth) at the places of a grid [n, .., 2], whose last dim counts from the last dim of \
           the image and goes from −1 to 1 over it: between edges, or between the centers of the outer elements with \
           align_corners. Mode 0 interpolates between neighbours, 1 takes the nearest, 2 is cubic convolution with \
-          a = −0.75 (two dims only). Padding: 0 zeros outside, 1 the border, 2 reflection. At a border the slope of \
+          a = −0.75. Padding: 0 zeros outside, 1 the border, 2 reflection. At a border the slope of \
           the clipped place is 0, as PyTorch's is. Jaderberg et al., arXiv:1506.02025.",
     record: |b, def, args| record_numbers(b, Args::new(def, args), None),
     infer: infer_sampler,
@@ -44,7 +44,6 @@ pub static GRID_SAMPLER: OpDef = OpDef {
             "grid_sampler: does not fit: input f32 [1, 2, 3, 4], grid f32 [1, 2, 2, 3]",
         ),
         Refusal::of("f32[1,2,3,4], f32[1,2,2,2], 3, 0, false", "grid_sampler: mode 3 is none of 0, 1, 2"),
-        Refusal::of("f32[1,1,2,2,2], f32[1,1,1,1,3], 2, 0, false", "grid_sampler: bicubic takes two dims"),
     ],
     stability: Stability::Stable,
     ..OpDef::DEFAULT
@@ -80,9 +79,6 @@ fn infer_sampler(op: &Op, inputs: &[&Type]) -> Result<Types> {
         && grid.shape.dim(0) == x.shape.dim(0);
     if !fits {
         return Err(rules::refuse(op.name(), Kind::Shape, format_args!("does not fit: input {x}, grid {grid}")));
-    }
-    if n == 3 && op.attrs()[0].int() == 2 {
-        return Err(rules::refuse(op.name(), Kind::Argument, "bicubic takes two dims"));
     }
     for t in [x, grid] {
         t.shape.iter().try_for_each(|d| known(op.name(), d).map(drop))?;

@@ -118,9 +118,23 @@ pub static INDEX_SELECT: OpDef = OpDef {
         }
         let n = b.shape(index).numel();
         let index = b.reshape(index, &[n].into())?;
+        // A number has one slice, and stays a number.
+        let shape = b.shape(x);
+        if shape.rank() == 0 {
+            if n != 1 {
+                let what = format_args!("a tensor of rank 0 has one slice, index has {n}");
+                return Err(rules::refuse(def.name(), Kind::Shape, what));
+            }
+            let x = b.reshape(x, &[1].into())?;
+            let y = b.prim(Prim::Gather { axis: 0 }, &[x, index])?;
+            return Ok(smallvec![b.reshape(y, &shape)?]);
+        }
         Ok(smallvec![b.prim(Prim::Gather { axis }, &[x, index])?])
     },
-    samples: &[Sample::grad("f32[3,4] in -2..2, 1, i64[5] in 0..4", 0)],
+    samples: &[
+        Sample::grad("f32[3,4] in -2..2, 1, i64[5] in 0..4", 0),
+        Sample::grad("f32[] in -2..2, 0, i64[1] in 0..1", 0),
+    ],
     refuses: &[Refusal::of("f32[3], 0, i64[1,2] in 0..3", "index_select: index has one dim, got [1, 2]")],
     ..INDEXING
 };
@@ -142,6 +156,11 @@ pub static GATHER: OpDef = OpDef {
         let args = Args::new(def, args);
         let x = args.tensor(0)?;
         let (axis, index) = (args.dim(1, b.rank(x))?, as_indices(b, def, args.tensor(2)?)?);
+        // An index without elements picks none, whatever its rank; a number is a vector of one.
+        if b.shape(index).iter().any(|d| d.known() == Some(0)) {
+            return Ok(smallvec![b.zeros(b.dtype(x), &b.shape(index))?]);
+        }
+        let x = if b.rank(x) == 0 && b.rank(index) == 1 { b.reshape(x, &[1].into())? } else { x };
         check_index_shape(def, b.ty(x), b.ty(index), axis)?;
         let (flat, places) = (flattened(b, x)?, flat_places(b, x, index, axis)?);
         Ok(smallvec![b.prim(Prim::Gather { axis: 0 }, &[flat, places])?])
@@ -150,6 +169,8 @@ pub static GATHER: OpDef = OpDef {
         Sample::grad("f32[2,3] in -2..2, 1, i64[2,2] in 0..3", 0),
         Sample::grad("f32[2,3] in -2..2, 0, i64[4,3] in 0..2", 0),
         Sample::grad("f32[2,3,2] in -2..2, 1, i64[1,4,2] in 0..3", 0),
+        Sample::grad("f32[] in -2..2, 0, i64[2] in 0..1", 0),
+        Sample::exact("f32[5], 0, i64[2,0] in 0..5"),
     ],
     refuses: &[Refusal::of(
         "f32[2,3], 1, i64[3,2] in 0..2",

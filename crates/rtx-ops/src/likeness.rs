@@ -2,7 +2,9 @@
 use crate::args::Args;
 use crate::spelling::SPELLING;
 use rtx_core::{DType, Kind, Result, Scalar, Shape};
-use rtx_ir::{Arg, Bound, Builder, Grad, OpDef, Outs, Refusal, Sample, Saves, Stability, record, rules};
+use rtx_ir::{
+    Arg, Body, Bound, Builder, Grad, Jvp, OpDef, Outs, Prim, Refusal, Sample, Saves, Stability, record, rules,
+};
 use smallvec::smallvec;
 
 /// The family.
@@ -33,6 +35,7 @@ pub const ALL: &[&OpDef] = &[
     &BOOL,
     &TO_DEVICE,
     &TO_OTHER,
+    &DETACH,
     &CONTIGUOUS,
     &ALIAS,
     &LIFT,
@@ -272,6 +275,26 @@ pub static TO_OTHER: OpDef = OpDef {
     },
     samples: &[Sample::exact("f32[2,3], f64[]")],
     ..SAME
+};
+
+/// No gradient goes through.
+pub static DETACH: OpDef = OpDef {
+    sig: "detach(Tensor(a) self) -> Tensor(a)",
+    doc: "The tensor itself, without a way for gradients: what depends on it is constant to them.",
+    record: rtx_ir::OpDef::DEFAULT.record,
+    infer: rules::infer_same,
+    // A reshape to its own shape costs nothing.
+    body: Body::Composite(|b, _, v| {
+        let shape = b.shape(v[0]);
+        Ok(smallvec![b.prim(Prim::Reshape(shape), v)?])
+    }),
+    grad: Grad::None,
+    jvp: Jvp::None,
+    saves: Saves::NONE,
+    cost: 0,
+    samples: &[Sample::exact("f32[2,3]"), Sample::exact("i64[2] in -9..9")],
+    stability: Stability::Stable,
+    ..OpDef::DEFAULT
 };
 
 /// What PyTorch does to memory, which is the plan's affair here.

@@ -2,7 +2,7 @@
 use crate::args::Args;
 use crate::precision::widen;
 use crate::spelling::SPELLING;
-use rtx_core::{Fold, Kind, Result, Shape};
+use rtx_core::{Dim, Fold, Kind, Result, Shape};
 use rtx_ir::{
     Amp, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample, Saves,
     Stability, Type, Types, ValueId, rules,
@@ -91,7 +91,8 @@ fn check_matmul(l: &Type, r: &Type) -> Result<()> {
 /// `x · weightᵀ + bias`.
 pub static LINEAR: OpDef = OpDef {
     sig: "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-    doc: "input · weightᵀ + bias over the last dim: out[.., o] = Σ_i input[.., i] · weight[o, i] + bias[o].",
+    doc: "input · weightᵀ + bias over the last dim: out[.., o] = Σ_i input[.., i] · weight[o, i] + bias[o]; a weight of one \
+          dim makes one feature without a dim.",
     record: record_linear,
     infer: infer_linear,
     body: Body::Composite(linear_body),
@@ -103,6 +104,7 @@ pub static LINEAR: OpDef = OpDef {
     samples: &[
         Sample { args: "f32[4,3] in -2..2, f32[2,3] in -2..2, f32[2] in -2..2", ulps: 64, grad: true },
         Sample { args: "f32[2,4,3] in -2..2, f32[2,3] in -2..2", ulps: 64, grad: true },
+        Sample { args: "f32[2,4,3] in -2..2, f32[3] in -2..2, f32[] in -2..2", ulps: 64, grad: true },
         Sample { args: "f32[3] in -2..2, f32[2,3] in -2..2, f32[2] in -2..2", ulps: 64, grad: true },
         Sample { args: "bf16[4,3] in -2..2, bf16[2,3] in -2..2, bf16[2] in -2..2", ulps: 2, grad: false },
     ],
@@ -125,7 +127,18 @@ fn record_linear(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> Resu
     let args = Args::new(def, args);
     let mut inputs: SmallVec<[ValueId; 3]> = smallvec![args.tensor(0)?, args.tensor(1)?];
     inputs.extend(args.optional_tensor(2)?);
-    b.composite(def, Attrs::new(), &inputs)
+    if b.rank(inputs[1]) != 1 {
+        return b.composite(def, Attrs::new(), &inputs);
+    }
+    // One feature, which has no dim of its own in the result.
+    let row = Shape::from_iter([Dim::Const(1), b.ty(inputs[1]).shape.dim(0)]);
+    inputs[1] = b.reshape(inputs[1], &row)?;
+    if let Some(bias) = inputs.get_mut(2).filter(|v| b.rank(**v) == 0) {
+        *bias = b.reshape(*bias, &[1].into())?;
+    }
+    let y = b.composite(def, Attrs::new(), &inputs)?[0];
+    let shape: Shape = b.shape(y).iter().take(b.rank(y) - 1).collect();
+    Ok(smallvec![b.reshape(y, &shape)?])
 }
 
 fn infer_linear(op: &Op, inputs: &[&Type]) -> Result<Types> {

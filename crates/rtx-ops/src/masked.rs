@@ -3,7 +3,9 @@ use crate::args::Args;
 use crate::distance::norm;
 use crate::precision::{float_of, widen};
 use crate::reduce::{AMAX, AMIN, ARGMAX, ARGMIN, SUM};
+use crate::scan::{CUMPROD, CUMSUM};
 use crate::softmax::{LOG_SOFTMAX, LOGSUMEXP, SOFTMAX};
+use crate::sort::NANMEDIAN;
 use crate::spelling::SPELLING;
 use rtx_core::{DType, Kind, Result, Scalar};
 use rtx_ir::{Arg, Bound, Builder, Grad, OpDef, Outs, Refusal, Sample, ValueId, rules};
@@ -27,6 +29,9 @@ pub const ALL: &[&OpDef] = &[
     &MASKED_NORMALIZE,
     &MASKED_LOGSUMEXP,
     &MASKED_LOGADDEXP,
+    &MASKED_CUMSUM,
+    &MASKED_CUMPROD,
+    &MASKED_MEDIAN,
 ];
 
 /// Argument `i` as a mask of `x`, or nothing: bool, and it broadcasts to x's shape.
@@ -423,5 +428,53 @@ pub static MASKED_LOGADDEXP: OpDef = OpDef {
         Sample::of("f32[2,3] in -2..2, f32[2,3] in -2..2, none, bool[2,3] = 1 0 1 0 1 1, bool[3] = 1 1 1", 16),
         Sample::grad("f32[2,3] in -2..2, f32[2,3] in -2..2", 16),
     ],
+    ..SPELLING
+};
+
+/// `(self, dim, dtype, mask)` with a neutral number where the mask does not hold.
+fn running(b: &mut Builder<'_>, def: &'static OpDef, a: &Bound, (op, neutral): (&'static OpDef, f64)) -> Result<Outs> {
+    let args = Args::new(def, a);
+    let (x, mask) = operands(b, &args, 2, 3)?;
+    let x = kept(b, mask, x, neutral)?;
+    b.call(op, [Arg::Value(x), a.get(1).clone(), Arg::None])
+}
+/// Running sums.
+pub static MASKED_CUMSUM: OpDef = OpDef {
+    sig: "masked_cumsum(Tensor self, int dim, *, ScalarType? dtype=None, Tensor? mask=None) -> Tensor",
+    doc: "Running sums along dim of the elements that the mask keeps; the others add nothing.",
+    record: |b, def, a| running(b, def, a, (&CUMSUM, 0.0)),
+    samples: &[
+        Sample::grad("f32[2,5] in -2..2, 1, none, bool[2,5]", 16),
+        Sample::exact("i64[2,3] in -2..2, 0, none, bool[3]"),
+    ],
+    ..SPELLING
+};
+/// Running products.
+pub static MASKED_CUMPROD: OpDef = OpDef {
+    sig: "masked_cumprod(Tensor self, int dim, *, ScalarType? dtype=None, Tensor? mask=None) -> Tensor",
+    doc: "Running products along dim of the elements that the mask keeps; the others change nothing.",
+    record: |b, def, a| running(b, def, a, (&CUMPROD, 1.0)),
+    samples: &[Sample::grad("f32[2,5] in -2..2, 1, none, bool[2,5]", 16)],
+    ..SPELLING
+};
+/// Median.
+pub static MASKED_MEDIAN: OpDef = OpDef {
+    sig: "masked_median(Tensor self, int dim=-1, *, bool keepdim=False, ScalarType? dtype=None, Tensor? mask=None) -> Tensor",
+    doc: "The lower median along dim of the elements that the mask keeps, NaN left out; NaN where it keeps none.",
+    record: |b, def, a| {
+        let args = Args::new(def, a);
+        let (x, mask) = operands(b, &args, 3, 4)?;
+        rules::check_float(def.name(), b.ty(x))?;
+        let x = kept(b, mask, x, f64::NAN)?;
+        let mut outs = b.call(&NANMEDIAN, [Arg::Value(x), a.get(1).clone(), a.get(2).clone()])?;
+        outs.truncate(1);
+        Ok(outs)
+    },
+    samples: &[
+        Sample::grad("f32[2,5] in -2..2, 1, false, none, bool[2,5] = 1 0 1 1 0 0 1 1 0 1", 0),
+        Sample::exact("f32[2,3] in -2..2, 0, true"),
+        Sample::exact("f32[1,2] in -2..2, 1, false, none, bool[1,2] = 0 0"),
+    ],
+    refuses: &[Refusal::of("i64[2,3], 0", "masked_median: needs a float tensor, got i64 [2, 3]")],
     ..SPELLING
 };

@@ -132,7 +132,9 @@ pub static SQUEEZE: OpDef = OpDef {
         let args = Args::new(def, args);
         let x = args.tensor(0)?;
         let shape = b.shape(x);
-        let axes = args.dims_or_all(1, shape.rank())?;
+        // A list without dims names none.
+        let none = matches!(args.get(1), Arg::Ints(v) if v.is_empty());
+        let axes = if none { SmallVec::new() } else { args.dims_or_all(1, shape.rank())? };
         let to =
             (0..shape.rank()).filter(|i| !(axes.contains(i) && shape.dim(*i).is_one())).map(|i| shape.dim(i)).collect();
         Ok(smallvec![b.reshape(x, &to)?])
@@ -141,6 +143,7 @@ pub static SQUEEZE: OpDef = OpDef {
         Sample::grad("f32[1,3,1] in -2..2", 0),
         Sample::grad("f32[1,3,1] in -2..2, [0]", 0),
         Sample::grad("f32[1,3,1] in -2..2, [1]", 0),
+        Sample::exact("f32[1,1], []"),
     ],
     ..MOVEMENT
 };

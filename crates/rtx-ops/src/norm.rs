@@ -1,15 +1,17 @@
 //! Normalization over the last dims.
 use crate::args::Args;
+use crate::likeness::DETACH;
 use crate::precision::{mean_keep, widen};
+use crate::spelling::SPELLING;
 use rtx_core::{DType, Fold, Kind, Result, Shape};
 use rtx_ir::{
-    Amp, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Op, OpDef, Outs, Refusal, Sample, Saves, Stability,
-    Type, Types, ValueId, rules,
+    Amp, Arg, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Op, OpDef, Outs, Refusal, Sample, Saves,
+    Stability, Type, Types, ValueId, rules,
 };
 use smallvec::{SmallVec, smallvec};
 
 /// The family.
-pub const ALL: &[&OpDef] = &[&LAYER_NORM, &LAYER_NORM_BACKWARD, &RMS_NORM, &RMS_NORM_BACKWARD];
+pub const ALL: &[&OpDef] = &[&LAYER_NORM, &LAYER_NORM_BACKWARD, &NATIVE_LAYER_NORM, &RMS_NORM, &RMS_NORM_BACKWARD];
 
 /// Layer normalization. Attributes: number of normalized dims, eps, has weight, has bias.
 pub static LAYER_NORM: OpDef = OpDef {
@@ -52,6 +54,37 @@ pub static LAYER_NORM: OpDef = OpDef {
     ],
     stability: Stability::Stable,
     ..OpDef::DEFAULT
+};
+
+/// The statistics beside the result.
+pub static NATIVE_LAYER_NORM: OpDef = OpDef {
+    sig: "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    doc: "`layer_norm`, the mean and 1 / √(var + eps), whose normalized dims are of size 1; the last two have no gradient.",
+    record: |b, def, bound| {
+        let args = Args::new(def, bound);
+        let (x, dims) = (args.tensor(0)?, args.shape(1)?);
+        check_normalized(def, &dims, &b.shape(x))?;
+        let operands = [0, 1, 2, 3, 4].map(|i| args.get(i).clone());
+        let y = b.call(&LAYER_NORM, operands)?[0];
+        let dtype = b.dtype(x);
+        let axes: SmallVec<[usize; 4]> = (b.rank(x) - dims.rank()..b.rank(x)).collect();
+        let x = b.call(&DETACH, [Arg::Value(x)])?[0];
+        let x = widen(b, x)?;
+        let mean = mean_keep(b, x, &axes)?;
+        let (_, rstd) = standardize(b, x, &axes, args.float_or(4, 1e-5)?)?;
+        Ok(smallvec![y, b.cast(mean, dtype)?, b.cast(rstd, dtype)?])
+    },
+    amp: Amp::Full,
+    samples: &[
+        Sample { args: "f32[3,2,4] in -2..2, [2,4], f32[2,4] in -2..2, none, 1e-3", ulps: 64, grad: false },
+        Sample { args: "f32[3,8] in -2..2, [8], none, none, 1e-3", ulps: 64, grad: false },
+    ],
+    refuses: &[Refusal {
+        args: "f32[3,8], [7], none, none, 1e-3",
+        message: "native_layer_norm: the last dims of x are not [7]: x [3, 8]",
+    }],
+    stability: Stability::Stable,
+    ..SPELLING
 };
 
 /// How many dims are normalized.

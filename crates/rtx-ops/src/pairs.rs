@@ -5,7 +5,7 @@ use crate::spelling::SPELLING;
 use rtx_core::{DType, Kind, Result, Scalar};
 use rtx_ir::record::{self, Promotion};
 use rtx_ir::{
-    Arg, Batch, Body, Bound, Builder, Grad, GradCx, Grads, OpDef, Outs, Prim, Refusal, Sample, Saves, Stability,
+    Arg, Batch, Body, Bound, Builder, Grad, GradCx, Grads, Jvp, OpDef, Outs, Prim, Refusal, Sample, Saves, Stability,
     ValueId, rules,
 };
 use smallvec::smallvec;
@@ -295,7 +295,11 @@ pub static NEXTAFTER: OpDef = OpDef {
         let moved = b.select(left, x, moved)?;
         Ok(smallvec![b.select(right, y, moved)?])
     }),
+    // A step away from self, wherever other lies.
+    grad: Grad::Rule(|b, cx| cx.each(|i| if i == 0 { Ok(cx.ct()) } else { b.zeros_like(cx.inputs[1]) })),
+    jvp: Jvp::FromGrad,
     samples: &[
+        Sample::grad("f32[3] = 1 -1 2, f32[3] = 2 2 -3", 0),
         Sample::exact("f32[6] = 1 -1 0 0 2 nan, f32[6] = 2 2 1 -1 2 1"),
         Sample::exact("f64[2] in 1..2, 0.5"),
         Sample::exact("bf16[4] = 1 0 -2 nan, 0.5"),

@@ -3,7 +3,7 @@ use rtx_ir::{OpDef, split_list};
 use std::fmt::Write;
 
 /// Ops with a `self` whose methods are written by hand, because Rust or PyTorch spells them in a way of their own.
-const BY_HAND: &[&str] = &["where", "clamp", "to", "clone"];
+const BY_HAND: &[&str] = &["where", "clamp", "to", "clone", "detach"];
 
 /// Primitives that no user calls: `sum` is the method, not `reduce_sum`.
 const INTERNAL: &[&str] = &[

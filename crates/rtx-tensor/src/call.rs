@@ -246,7 +246,7 @@ pub(crate) fn call_bound(def: &'static OpDef, args: &[Argument], kwargs: &[(&str
 
 /// The definition of an op, looked up once.
 macro_rules! op {
-    ($name:literal) => {{
+    ($name:expr) => {{
         static DEF: std::sync::OnceLock<&'static rtx_ir::OpDef> = std::sync::OnceLock::new();
         *DEF.get_or_init(|| rtx_ops::find($name).expect("the methods are generated from the table"))
     }};

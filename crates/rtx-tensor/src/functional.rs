@@ -8,6 +8,7 @@ use crate::{
 };
 use rtx_core::{Error, Kind};
 
+pub use crate::images::*;
 pub use crate::losses::*;
 pub use crate::spatial::*;
 

@@ -3,8 +3,9 @@ use crate::{
     Result, Tensor,
     call::{self, Argument},
     index::Ix,
+    unique::{Distinct, Unique},
 };
-use rtx_core::{DType, Error, Kind, Scalar, Shape};
+use rtx_core::{Error, Kind, Scalar, Shape};
 
 /// One such call.
 pub(crate) struct Hosted {
@@ -22,7 +23,7 @@ impl Hosted {
 }
 
 /// The families, each a list.
-pub(crate) static ALL: &[&[Hosted]] = &[COMPARISONS];
+pub(crate) static ALL: &[&[Hosted]] = &[COMPARISONS, DISTINCT];
 
 /// Questions with one answer, and selections.
 const COMPARISONS: &[Hosted] = &[
@@ -35,12 +36,84 @@ const COMPARISONS: &[Hosted] = &[
         run: |a| Ok(vec![tensor(a, 0)?.masked_select(tensor(a, 1)?)?]),
     },
     Hosted { sig: "nonzero(Tensor self) -> Tensor", run: |a| Ok(vec![tensor(a, 0)?.nonzero()?]) },
+    Hosted { sig: "argwhere(Tensor self) -> Tensor", run: |a| Ok(vec![tensor(a, 0)?.nonzero()?]) },
+    Hosted { sig: "nonzero_numpy(Tensor self) -> Tensor[]", run: |a| by_dim(tensor(a, 0)?) },
+    // As Python's function has it.
+    Hosted {
+        sig: "nonzero.as_tuple(Tensor self, *, bool as_tuple=False) -> Tensor[]",
+        run: |a| {
+            let x = tensor(a, 0)?;
+            if flag(a, 1) { by_dim(x) } else { Ok(vec![x.nonzero()?]) }
+        },
+    },
+    Hosted {
+        sig: "combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
+        run: |a| {
+            let (x, r) = (tensor(a, 0)?, usize::try_from(int(a, 1).unwrap_or(2)));
+            let r = r.map_err(|_| Error::new(Kind::Argument, "combinations: r is not negative"))?;
+            if x.rank() != 1 {
+                let what = format!("combinations: needs one dim, got {:?}", x.shape());
+                return Err(Error::new(Kind::Shape, what));
+            }
+            Ok(vec![crate::combinations(x, r, flag(a, 2))])
+        },
+    },
     Hosted {
         sig: "repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
         run: |a| Ok(vec![repeat_each(tensor(a, 0)?, tensor(a, 1)?, a.get(2), a.get(3))?]),
     },
     Hosted { sig: "item(Tensor self) -> Scalar", run: |a| Ok(vec![one_element(tensor(a, 0)?)?]) },
 ];
+
+/// Distinct elements and slices.
+const DISTINCT: &[Hosted] = &[
+    // As Python's functions have it: only what is asked for.
+    Hosted {
+        sig: "unique(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor[]",
+        run: |a| {
+            let found = tensor(a, 0)?.unique_with(Unique { dim: int(a, 4) })?;
+            Ok(wanted(found, [flag(a, 2), flag(a, 3)]))
+        },
+    },
+    Hosted {
+        sig: "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor[]",
+        run: |a| {
+            let found = tensor(a, 0)?.unique_consecutive_with(Unique { dim: int(a, 3) })?;
+            Ok(wanted(found, [flag(a, 1), flag(a, 2)]))
+        },
+    },
+    Hosted {
+        sig: "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+        run: |a| Ok(wanted(tensor(a, 0)?.unique_with(Unique::default())?, [true; 2])),
+    },
+    Hosted {
+        sig: "unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+        run: |a| Ok(wanted(tensor(a, 0)?.unique_with(Unique { dim: int(a, 1) })?, [true; 2])),
+    },
+    Hosted {
+        sig: "unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+        run: |a| Ok(wanted(tensor(a, 0)?.unique_consecutive_with(Unique { dim: int(a, 1) })?, [true; 2])),
+    },
+];
+
+/// The distinct ones, then where they are and how often, as far as asked.
+fn wanted(found: Distinct, [inverse, counts]: [bool; 2]) -> Vec<Tensor> {
+    let rest = [(inverse, found.inverse), (counts, found.counts)].into_iter().filter(|(asked, _)| *asked);
+    [found.values].into_iter().chain(rest.map(|(_, t)| t)).collect()
+}
+/// Where the elements are not 0, one row of positions for each dim; a number is a vector of one.
+fn by_dim(x: &Tensor) -> Result<Vec<Tensor>> {
+    let x = if x.rank() == 0 { x.reshape(-1) } else { x.alias() };
+    Ok(x.nonzero()?.unbind(1))
+}
+/// Argument `i` as an integer, where it is one.
+fn int(args: &[Argument], i: usize) -> Option<i64> {
+    if let Some(Argument::Scalar(Scalar::Int(n))) = args.get(i) { Some(*n) } else { None }
+}
+/// Is argument `i` true?
+fn flag(args: &[Argument], i: usize) -> bool {
+    matches!(args.get(i), Some(Argument::Scalar(Scalar::Bool(true))))
+}
 
 fn one_element(x: &Tensor) -> Result<Tensor> {
     if x.numel() == 1 {
@@ -97,69 +170,18 @@ pub(crate) fn get_item(args: &[Argument]) -> Result<Vec<Tensor>> {
         Some(_) => &args[1..2],
         None => return Err(Error::new(Kind::Argument, "__getitem__: the index is missing")),
     };
-    let picks = |a: &Argument| matches!(a, Argument::Tensor(_) | Argument::Ints(_));
-    if !items.iter().any(picks) {
-        let basic = items.iter().map(basic_index).collect::<Result<Vec<_>>>()?;
-        return Ok(vec![x.read_index(basic)?]);
-    }
-    let mut index = Picked { basic: Vec::new(), tensors: Vec::new() };
-    for item in items {
-        index.push(item, x, items)?;
-    }
-    let y = x.read_index(index.basic)?;
-    call::call_op(call::op!("index"), &[Argument::Tensor(y), Argument::List(index.tensors)])
-}
-
-/// An index in two steps: first what makes a view, then what picks elements.
-struct Picked {
-    basic: Vec<Ix>,
-    /// For each dim of the view a tensor of positions, or nothing.
-    tensors: Vec<Argument>,
-}
-
-impl Picked {
-    fn push(&mut self, item: &Argument, x: &Tensor, all: &[Argument]) -> Result<()> {
-        match item {
-            Argument::Scalar(Scalar::Int(i)) => self.pick(crate::from_slice(&[*i], ())),
-            Argument::Ints(v) => self.pick(crate::from_slice(v, v.len())),
-            Argument::Tensor(t) if t.dtype() == DType::Bool => positions(t)?.into_iter().for_each(|t| self.pick(t)),
-            Argument::Tensor(t) => self.pick(t.alias()),
-            Argument::Ellipsis => {
-                let named: usize = all.iter().map(dims_named).sum();
-                (named..x.rank()).for_each(|_| self.keep(whole()));
-            }
-            other => self.keep(basic_index(other)?),
-        }
-        Ok(())
-    }
-    fn pick(&mut self, t: Tensor) {
-        self.basic.push(whole());
-        self.tensors.push(Argument::Tensor(t));
-    }
-    fn keep(&mut self, ix: Ix) {
-        self.basic.push(ix);
-        self.tensors.push(Argument::None);
-    }
-}
-fn whole() -> Ix {
-    Ix::Span { start: None, end: None, step: 1 }
-}
-/// How many dims one index takes.
-fn dims_named(a: &Argument) -> usize {
-    match a {
-        Argument::Ellipsis | Argument::None => 0,
-        Argument::Tensor(t) if t.dtype() == DType::Bool => t.rank(),
-        _ => 1,
-    }
+    Ok(vec![x.read_index(items.iter().map(index_of).collect::<Result<Vec<_>>>()?)?])
 }
 /// Where a mask holds: one tensor of positions for each of its dims.
 pub(crate) fn positions(mask: &Tensor) -> Result<Vec<Tensor>> {
     Ok(mask.nonzero()?.unbind(1))
 }
 
-fn basic_index(a: &Argument) -> Result<Ix> {
+fn index_of(a: &Argument) -> Result<Ix> {
     Ok(match a {
         Argument::Scalar(Scalar::Int(i)) => Ix::At(*i),
+        Argument::Ints(v) => Ix::Tensor(crate::from_slice(v, v.len())),
+        Argument::Tensor(t) => Ix::Tensor(t.alias()),
         Argument::Slice(start, end, step) => Ix::Span { start: *start, end: *end, step: step.unwrap_or(1) },
         Argument::Ellipsis => Ix::Ellipsis,
         Argument::None => Ix::NewAxis,

@@ -20,7 +20,7 @@ pub enum Ix {
     Ellipsis,
     /// A new dim of size 1.
     NewAxis,
-    /// Positions from a tensor of integers.
+    /// Positions from a tensor of integers, or where a mask holds.
     Tensor(Tensor),
 }
 
@@ -42,7 +42,7 @@ pub fn step(range: impl IntoIx, by: i64) -> Ix {
 /// What can stand as one index.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot index a tensor",
-    note = "an index is an integer, a range, `step(range, n)`, `NewAxis`, `Ellipsis` or a `&Tensor` of integers"
+    note = "an index is an integer, a range, `step(range, n)`, `NewAxis`, `Ellipsis` or a `&Tensor` of integers or bools"
 )]
 pub trait IntoIx {
     /// The index.

@@ -26,6 +26,7 @@ mod frame;
 pub mod func;
 pub mod functional;
 mod hosted;
+mod images;
 pub mod index;
 mod inplace;
 mod losses;
@@ -33,6 +34,7 @@ mod methods;
 mod movement;
 mod number;
 mod operand;
+mod pick;
 mod random;
 mod read;
 mod recurrent;
@@ -45,6 +47,7 @@ mod stand_in;
 mod stats;
 mod tape;
 mod tensor;
+mod unique;
 mod view;
 
 pub use amp::autocast;
@@ -79,3 +82,4 @@ pub use stats::{
     largest_values, memory, no_new_plans, reset_peak_memory,
 };
 pub use tensor::Tensor;
+pub use unique::{Distinct, Unique};

@@ -1,7 +1,7 @@
 //! Losses and distances of `torch.nn.functional` that are no methods, and what else takes several tensors of one rank.
 use crate::{
     Tensor,
-    call::{self, Argument},
+    call::{self, Argument, op},
     failure::OrPanic,
 };
 
@@ -14,7 +14,7 @@ macro_rules! functions {
         #[track_caller]
         pub fn $name($($tensor: &Tensor,)+ $($number: $ty),*) -> Tensor {
             let args: &[Argument] = &[$($tensor.into()),+];
-            call::call(stringify!($name), args, &[$((stringify!($number), $number.into())),*]).or_panic().swap_remove(0)
+            call::call_bound(op!(stringify!($name)), args, &[$((stringify!($number), $number.into())),*]).or_panic()
         }
     )* };
 }

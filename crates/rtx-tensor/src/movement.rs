@@ -1,14 +1,12 @@
 //! Views and indexing: movement shares the cell, so writes go through.
 use crate::{
-    Result, Tensor,
-    call::{self, Argument},
+    Result, Tensor, call,
     failure::OrPanic,
-    index::{IntoIndex, Ix},
+    index::IntoIndex,
     shape::{Int, IntoShape, infer_reshape, wrap_dim},
-    view::{Start, View},
+    view::Start,
 };
-use rtx_core::{DType, Error, Kind, Shape};
-use rtx_ir::{Builder, Prim, ScatterOp, Type, ValueId};
+use rtx_core::{Error, Kind, Shape};
 
 fn refuse<T>(kind: Kind, what: String) -> Result<T> {
     Err(Error::new(kind, what))
@@ -244,7 +242,11 @@ impl Tensor {
         if self.is_contiguous() { self.alias() } else { self.clone() }
     }
 
-    /// Python's `x[…]`. A view when every index is a number or a range; a copy with tensors.
+    /// Python's `x[…]`. A view when every index is a number or a range; a copy with tensors. Tensors of positions
+    /// broadcast against each other, and their dims stand where they stand, in front where a range or a new axis is
+    /// between them; a number takes its dim away before, as in PyTorch (NumPy counts it among the tensors). A mask is as
+    /// many tensors of positions as it has dims: how many elements it keeps depends on values, so it is read, which runs
+    /// the work.
     ///
     /// # Example
     /// ```
@@ -258,164 +260,10 @@ impl Tensor {
     /// ```
     ///
     /// # Panics
-    /// For an index outside its dim, or too many of them. Positions in a tensor are checked when the work runs.
+    /// For an index outside its dim, or too many of them, and when a mask cannot be read (`try_i` returns that).
+    /// Positions in a tensor are checked when the work runs.
     #[track_caller]
     pub fn i(&self, index: impl IntoIndex) -> Tensor {
         self.read_index(index.index()).or_panic()
-    }
-    #[track_caller]
-    pub(crate) fn read_index(&self, index: Vec<Ix>) -> Result<Tensor> {
-        let (view, picked) = self.walk_index("index", index)?;
-        let shown = self.with_view(view);
-        match picked {
-            None => Ok(shown),
-            Some((axis, ids)) => call::record_one(&[(&shown).into(), (&ids).into()], |b, x| {
-                let ids = wrap_positions(b, x[1], x[0], axis)?;
-                b.prim(Prim::Gather { axis }, &[x[0], ids])
-            }),
-        }
-    }
-    /// Python's `x[…] = value`.
-    #[track_caller]
-    pub(crate) fn write_index(&self, index: Vec<Ix>, value: Argument) -> Result<()> {
-        let (view, picked) = self.walk_index("set", index)?;
-        let shown = self.with_view(view);
-        match picked {
-            None => shown.write_shown(value),
-            Some((axis, ids)) => shown.write_picked(axis, &ids, value),
-        }
-    }
-
-    /// The view that an index shows, and the one dim that a tensor of positions picks from, if there is one.
-    #[track_caller]
-    fn walk_index(&self, op: &str, index: Vec<Ix>) -> Result<(View, Option<(usize, Tensor)>)> {
-        let shape = self.shape();
-        let used = index.iter().filter(|i| !matches!(i, Ix::Ellipsis | Ix::NewAxis)).count();
-        if used > shape.len() {
-            return refuse(Kind::Index, format!("{op}: {used} indices for a tensor of shape {shape:?}"));
-        }
-        if index.iter().filter(|i| matches!(i, Ix::Ellipsis)).count() > 1 {
-            return refuse(Kind::Index, format!("{op}: more than one Ellipsis"));
-        }
-        let (mut view, mut at, mut picked) = (self.view_map().clone(), 0, None);
-        for ix in index {
-            match ix {
-                Ix::At(n) => view = view.select(op, at, n)?,
-                Ix::Span { start, end, step } => {
-                    view = view.span(op, at, start, end, step)?;
-                    at += 1;
-                }
-                Ix::Ellipsis => at += shape.len() - used,
-                Ix::NewAxis => {
-                    view = view.insert(at);
-                    at += 1;
-                }
-                Ix::Tensor(t) => {
-                    check_positions(op, &t)?;
-                    if picked.replace((at, t)).is_some() {
-                        return refuse(
-                            Kind::Unsupported,
-                            format!("{op}: more than one tensor of positions is not built yet"),
-                        );
-                    }
-                    at += 1;
-                }
-            }
-        }
-        Ok((view, picked))
-    }
-    #[track_caller]
-    fn write_picked(&self, axis: usize, ids: &Tensor, value: Argument) -> Result<()> {
-        let value = match value {
-            Argument::Tensor(t) => t,
-            Argument::Scalar(s) => crate::create::scalar(s, self.dtype())?,
-            _ => return refuse(Kind::Argument, "set: the value is a tensor or a number".into()),
-        };
-        let (ids, value) = (ids.traced()?, value.traced()?);
-        self.write("set", |trace, x| {
-            let (ids, value) = (trace.import(&ids)?, trace.import(&value)?);
-            let mut b = trace.recorder.builder();
-            let (shape, picks) = (b.shape(x), b.shape(ids));
-            let shape: Shape = shape.iter().take(axis).chain(picks.iter()).chain(shape.iter().skip(axis + 1)).collect();
-            let ids = wrap_positions(&mut b, ids, x, axis)?;
-            let ty = Type { dtype: b.dtype(x), shape };
-            let value = call::fit(&mut b, "set", value, &ty)?;
-            b.prim(Prim::Scatter { axis, op: ScatterOp::Set }, &[x, ids, value])
-        })
-    }
-}
-
-/// Positions as `i64`, counted from the end where negative.
-fn wrap_positions(b: &mut Builder<'_>, ids: ValueId, x: ValueId, axis: usize) -> Result<ValueId> {
-    let ids = b.cast(ids, DType::I64)?;
-    let size = b.constant(DType::I64, b.shape(x).dim(axis).bound() as i64)?;
-    let from_end = b.add(ids, size)?;
-    let negative = b.lt(ids, 0.0)?;
-    b.select(negative, from_end, ids)
-}
-
-/// Positions are integers; a mask has a size that depends on values.
-fn check_positions(op: &str, t: &Tensor) -> Result<()> {
-    match t.dtype() {
-        DType::Bool => Err(Error::new(Kind::Index, format!("{op}: the size of a masked selection depends on values"))
-            .hint("x.masked_select(&mask)? reads them; mask.if_else(a, b) does not")),
-        d if d.is_int() => Ok(()),
-        d => refuse(Kind::Index, format!("{op}: positions are integers, got {d}")),
-    }
-}
-
-impl View {
-    fn select(&self, op: &str, axis: usize, index: i64) -> Result<View> {
-        let sizes = self.shape().sizes();
-        let Some(&n) = sizes.get(axis) else {
-            return refuse(Kind::Index, format!("{op}: a tensor of rank 0 has no dim to index"));
-        };
-        if !(-(n as i64)..n as i64).contains(&index) {
-            return refuse(Kind::Index, format!("{op}: {index} is outside dim {axis} of {:?}", sizes.as_slice()));
-        }
-        let at = index.rem_euclid(n as i64);
-        Ok(self.slice(axis, Start::Runtime(at), 1, 1).drop_dim(axis))
-    }
-    fn span(&self, op: &str, axis: usize, start: Option<i64>, end: Option<i64>, step: i64) -> Result<View> {
-        if step == 0 {
-            return refuse(Kind::Index, format!("{op}: a step of 0"));
-        }
-        let n = self.shape().dim(axis).bound() as i64;
-        let (from, len) = span_of(n, start, end, step);
-        if from == 0 && len == n && step == 1 {
-            return Ok(self.clone());
-        }
-        // 0 where the start is left out, whatever the size: part of the program.
-        let from = if start.is_none() && step > 0 { Start::Static(from) } else { Start::Runtime(from) };
-        Ok(self.slice(axis, from, len as usize, step))
-    }
-}
-
-/// First position and number of positions of Python's `start:end:step` over `n` elements.
-fn span_of(n: i64, start: Option<i64>, end: Option<i64>, step: i64) -> (i64, i64) {
-    let wrap = |x: i64| if x < 0 { x + n } else { x };
-    let (first, last) = match step > 0 {
-        true => (start.map_or(0, |s| wrap(s).clamp(0, n)), end.map_or(n, |e| wrap(e).clamp(0, n))),
-        false => (start.map_or(n - 1, |s| wrap(s).clamp(-1, n - 1)), end.map_or(-1, |e| wrap(e).clamp(-1, n - 1))),
-    };
-    let reach = if step > 0 { last - first } else { first - last };
-    let len = if reach > 0 { (reach - 1) / step.abs() + 1 } else { 0 };
-    (if len == 0 { 0 } else { first }, len)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::span_of;
-
-    #[test]
-    fn spans_are_pythons() {
-        assert_eq!(span_of(5, None, None, 1), (0, 5));
-        assert_eq!(span_of(5, None, None, -1), (4, 5));
-        assert_eq!(span_of(5, Some(1), Some(-1), 2), (1, 2));
-        assert_eq!(span_of(5, Some(-2), None, 1), (3, 2));
-        assert_eq!(span_of(5, Some(3), Some(0), -2), (3, 2));
-        assert_eq!(span_of(5, Some(9), None, 1), (0, 0));
-        assert_eq!(span_of(5, Some(9), None, -2), (4, 3));
-        assert_eq!(span_of(0, None, None, -1), (0, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! Convolutions and the norms of channels: functions of `torch.nn.functional` that take weights.
 use crate::{
     Result, Tensor,
-    call::{self, Argument},
+    call::{self, Argument, op},
     failure::OrPanic,
 };
 
@@ -56,7 +56,7 @@ macro_rules! convolutions {
         #[track_caller]
         pub fn $name(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, options: &ConvOptions) -> Tensor {
             let args = [input.into(), weight.into(), bias.into()];
-            call::call(stringify!($name), &args, &options.keywords($transposed)).or_panic().swap_remove(0)
+            call::call_bound(op!(stringify!($name)), &args, &options.keywords($transposed)).or_panic()
         }
     )* };
 }
@@ -83,7 +83,7 @@ convolutions! {
 #[track_caller]
 pub fn group_norm(x: &Tensor, groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
     let args = [x.into(), groups.into(), weight.into(), bias.into(), eps.into()];
-    call::call("group_norm", &args, &[]).or_panic().swap_remove(0)
+    call::call_bound(op!("group_norm"), &args, &[]).or_panic()
 }
 
 /// Division by a power of the mean square of neighbouring channels (Krizhevsky et al. 2012).
@@ -93,7 +93,7 @@ pub fn group_norm(x: &Tensor, groups: i64, weight: Option<&Tensor>, bias: Option
 #[track_caller]
 pub fn local_response_norm(x: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Tensor {
     let args = [x.into(), size.into(), alpha.into(), beta.into(), k.into()];
-    call::call("local_response_norm", &args, &[]).or_panic().swap_remove(0)
+    call::call_bound(op!("local_response_norm"), &args, &[]).or_panic()
 }
 
 /// Normalization of each channel by given statistics.
@@ -109,7 +109,7 @@ pub fn batch_norm(
     eps: f64,
 ) -> Tensor {
     let args = [x.into(), weight.into(), bias.into(), mean.into(), var.into(), false.into(), 0.1.into(), eps.into()];
-    call::call("batch_norm", &args, &[]).or_panic().swap_remove(0)
+    call::call_bound(op!("batch_norm"), &args, &[]).or_panic()
 }
 
 /// Normalization of each channel by its own statistics over the batch; also the running statistics moved towards them.
@@ -126,9 +126,8 @@ pub fn batch_norm_train(
 ) -> Result<[Tensor; 3]> {
     let args =
         [x.into(), weight.into(), bias.into(), mean.into(), var.into(), true.into(), momentum.into(), eps.into()];
-    let mut outs = call::call("_native_batch_norm_legit_functional", &args, &[])?;
-    let (var, mean) = (outs.swap_remove(4), outs.swap_remove(3));
-    Ok([outs.swap_remove(0), mean, var])
+    let [y, _, _, mean, var] = call::call_many(op!("_native_batch_norm_legit_functional"), &args)?;
+    Ok([y, mean, var])
 }
 
 /// Normalization of each channel by its own statistics over the batch, without running ones.
@@ -139,7 +138,7 @@ pub fn batch_norm_train(
 pub fn batch_norm_plain(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
     let none = Argument::None;
     let args = [x.into(), weight.into(), bias.into(), none.clone(), none, true.into(), 0.1.into(), eps.into()];
-    call::call("batch_norm", &args, &[]).or_panic().swap_remove(0)
+    call::call_bound(op!("batch_norm"), &args, &[]).or_panic()
 }
 
 /// Normalization of each channel of each example by its own statistics.
@@ -150,5 +149,5 @@ pub fn batch_norm_plain(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tenso
 pub fn instance_norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
     let none = Argument::None;
     let args = [x.into(), weight.into(), bias.into(), none.clone(), none, true.into(), 0.1.into(), eps.into()];
-    call::call("instance_norm", &args, &[]).or_panic().swap_remove(0)
+    call::call_bound(op!("instance_norm"), &args, &[]).or_panic()
 }

@@ -14,6 +14,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 mod classes;
+mod gauge;
 
 /// A sample that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -211,7 +212,7 @@ struct Sample<'a> {
 impl Sample<'_> {
     fn run(&self) -> Outcome {
         let mut inputs = Inputs::new(&self.golden.file);
-        let outs = self.outputs(&mut inputs);
+        let outs = self.outputs(&mut inputs).and_then(|outs| self.aligned(&inputs, outs));
         let outs = match outs {
             Ok(outs) => outs,
             Err(e) => return Outcome { values: Some(e.message().to_owned()), ..Outcome::default() },
@@ -237,12 +238,24 @@ impl Sample<'_> {
     fn outputs(&self, inputs: &mut Inputs<'_>) -> Result<Vec<Tensor>> {
         let (args, kwargs) = (Node::parse(&self.call["args"])?, Node::parse(&self.call["kwargs"])?);
         let args = args.elements().iter().map(|n| inputs.argument(n)).collect::<Result<Vec<Argument>>>()?;
-        let args = classes::as_pytorch(self.op(), args);
+        let args = classes::as_variant(name_of(self.golden), classes::as_pytorch(self.op(), args))?;
+        let args = if is_in_place(self.op()) { args.into_iter().map(cloned).collect() } else { args };
         let mut named = Vec::new();
         for (name, node) in kwargs.entries() {
             named.push((name.as_str(), inputs.argument(node)?));
         }
-        rtx_tensor::call(self.op(), &args, &named)
+        Ok(classes::as_handed_on(name_of(self.golden), rtx_tensor::call(self.op(), &args, &named)?))
+    }
+
+    /// Results that are fixed only up to a sign, with PyTorch's: see [`gauge`].
+    fn aligned(&self, inputs: &Inputs<'_>, outs: Vec<Tensor>) -> Result<Vec<Tensor>> {
+        let tree = Node::parse(&self.call["out"])?;
+        let mut wanted = Vec::new();
+        for leaf in tree.leaves() {
+            let Node::Tensor { key, .. } = leaf else { return Ok(outs) };
+            wanted.push(inputs.array(key)?);
+        }
+        gauge::aligned(self.op(), outs, &wanted)
     }
 
     /// The first result that is not PyTorch's.
@@ -251,7 +264,7 @@ impl Sample<'_> {
         let leaves = tree.leaves();
         // `broadcast_shapes` gives sizes, here one row of them.
         if let [sizes] = outs
-            && !leaves.is_empty()
+            && (!leaves.is_empty() || self.op() == "broadcast_shapes")
             && leaves.iter().all(|l| matches!(l, Node::Number(Scalar::Int(_))))
             && sizes.shape() == [leaves.len()]
         {
@@ -331,6 +344,15 @@ impl Sample<'_> {
         }
         Ok(None)
     }
+}
+
+/// `add_`, which writes into its first argument; `__and__` does not.
+fn is_in_place(op: &str) -> bool {
+    op.ends_with('_') && !op.ends_with("__")
+}
+/// OpInfo writes into clones: leaves are not written.
+fn cloned(a: Argument) -> Argument {
+    if let Argument::Tensor(t) = a { Argument::Tensor(t.clone()) } else { a }
 }
 
 impl Inputs<'_> {

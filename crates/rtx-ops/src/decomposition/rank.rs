@@ -327,7 +327,10 @@ pub static LINALG_LSTSQ: OpDef = OpDef {
             let axis = b.rank(square) - 2;
             b.reduce(Fold::Sum, square, &[axis])?
         } else {
-            b.zeros(dtype, &none)?
+            // Nothing of the solution: empty, and with a way for gradients as PyTorch's is.
+            let all = b.shape(solution).numel();
+            let line = b.reshape(solution, &Shape::of(&[all]))?;
+            b.slice(line, 0, 0, 0usize)?
         };
         if vector {
             let mut shape = b.shape(solution);
