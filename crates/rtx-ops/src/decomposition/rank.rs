@@ -348,7 +348,11 @@ pub static LINALG_LSTSQ: OpDef = OpDef {
             let axis = b.rank(counts) - 1;
             b.reduce(Fold::Sum, counts, &[axis])?
         };
-        let values = if matches!(driver, "gelsd" | "gelss") { s } else { b.zeros(dtype, &none)? };
+        // As in PyTorch, gradients flow through the solution and the residuals only.
+        let values = match driver {
+            "gelsd" | "gelss" => b.call(&crate::likeness::DETACH, [Arg::Value(s)])?[0],
+            _ => b.zeros(dtype, &none)?,
+        };
         Ok(smallvec![solution, residuals, rank, values])
     },
     samples: &[

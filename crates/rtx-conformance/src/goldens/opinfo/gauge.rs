@@ -15,19 +15,17 @@ struct Vectors {
     /// Do they stand in columns, or in rows?
     columns: bool,
 }
-const fn columns(result: usize) -> Vectors {
-    Vectors { result, columns: true }
-}
-const fn rows(result: usize) -> Vectors {
-    Vectors { result, columns: false }
-}
+const FIRST_COLUMNS: Vectors = Vectors { result: 0, columns: true };
+const SECOND_COLUMNS: Vectors = Vectors { result: 1, columns: true };
+const THIRD_COLUMNS: Vectors = Vectors { result: 2, columns: true };
+const THIRD_ROWS: Vectors = Vectors { result: 2, columns: false };
 
 /// Which results of an op are vectors that share signs.
 fn vectors_of(op: &str) -> &'static [Vectors] {
     match op {
-        "linalg.eigh" => &[columns(1)],
-        "linalg.svd" => &[columns(0), rows(2)],
-        "svd" => &[columns(0), columns(2)],
+        "linalg.eigh" => &[SECOND_COLUMNS],
+        "linalg.svd" => &[FIRST_COLUMNS, THIRD_ROWS],
+        "svd" => &[FIRST_COLUMNS, THIRD_COLUMNS],
         _ => &[],
     }
 }
@@ -63,7 +61,8 @@ pub(super) fn aligned(op: &str, mut outs: Vec<Tensor>, wanted: &[&Array]) -> Res
 /// −1 for each vector that points away from the one wanted, else 1.
 fn signs(got: &Tensor, want: &Tensor, columns: bool) -> Tensor {
     let agreement = (got.to(DType::F64) * want.to(DType::F64)).sum(if columns { -2 } else { -1 });
-    agreement.lt(0.0).if_else(-1.0, 1.0).to(got.dtype())
+    let away = agreement.lt(0.0).to(got.dtype());
+    away * -2.0 + 1.0
 }
 
 #[cfg(test)]
