@@ -90,7 +90,8 @@ impl Binding {
         let [op] = &phase.chunk[..] else { return false };
         let alone = idle && phase.before.is_empty() && phase.after.is_empty();
         let Extra::Fused(fused) = &op.extra else { return false };
-        alone && self.space.walk == Along::Nothing && op.level.is_tile() && fused.reads_arguments_only()
+        let walks = self.space.walk == Along::Nothing || fused.is_rows();
+        alone && walks && op.level.is_tile() && fused.reads_arguments_only()
     }
 
     fn ops_mut(&mut self) -> impl Iterator<Item = &mut Op> {
@@ -763,6 +764,15 @@ impl<'a> Binder<'a> {
         let phases = self.phases.iter().flat_map(|p| p.before.iter().chain(&p.chunk).chain(&p.after));
         let ops = self.row_ops.iter().chain(&self.col_ops).chain(phases).chain(self.ends.iter().map(|e| &e.op));
         let mut fuser = fuse::Fuser::new(no_rows, ops, &self.outer);
+        // Rows that are held whole, of one block, are one piece of code from their first load to their last store.
+        let rows =
+            self.whole && self.space.walk == Along::Cols && (1..=reduce::BLOCK as i64).contains(&self.space.cols);
+        if rows
+            && !no_rows
+            && let Some(op) = fuser.rows(&self.phases)
+        {
+            self.phases = vec![Phase { chunk: vec![op], ..Phase::default() }];
+        }
         let phases = self.phases.iter_mut().flat_map(|p| [&mut p.before, &mut p.chunk, &mut p.after]);
         for list in [&mut self.row_ops, &mut self.col_ops].into_iter().chain(phases) {
             *list = fuser.fuse(std::mem::take(list))?;

@@ -4,7 +4,7 @@
 //! unless it waits for something in it. Inside a run a value is a register; it is written to its slot or argument only
 //! if somebody outside reads it.
 use super::args::{Args, Extra, Place};
-use super::calls::{CONSTS, Op, Operand, OuterStep, SCRATCH, VIEWS};
+use super::calls::{CONSTS, Level, Op, Operand, OuterStep, Phase, SCRATCH, VIEWS};
 use super::reduce::{BLOCK, blocks};
 use crate::jit::{self, Code, Frame, MOST_MEMS, Mem, Region, Src, Step, What};
 use rtx_core::DType;
@@ -25,6 +25,8 @@ pub(super) struct Fused {
     mems: Vec<FusedMem>,
     /// Does it fold rows? Then it is called for one block of each row at a time.
     folds: bool,
+    /// Does it do whole rows, from the first load to the last store?
+    rows: bool,
 }
 
 /// An operand of a printed loop.
@@ -55,6 +57,10 @@ impl Fused {
                 Mem::Partial(_) => false,
             }
         })
+    }
+    /// Does it do whole rows, from the first load to the last store?
+    pub fn is_rows(&self) -> bool {
+        self.rows
     }
     /// Is everything that it reads and writes for each element an argument?
     pub fn reads_arguments_only(&self) -> bool {
@@ -161,6 +167,10 @@ impl Fuser {
                 run.push(op);
                 continue;
             }
+            if let Extra::Fused(_) = op.extra {
+                out.push(op);
+                continue;
+            }
             let waits = op.src[..op.operands].iter().any(|o| run.iter().any(|r| r.dst.place == o.place));
             if waits || op.dst.place.entry >= VIEWS {
                 self.close(&mut run, &mut out)?;
@@ -198,16 +208,45 @@ impl Fuser {
     }
 
     fn printed_loop(&self, run: &[Op]) -> Option<Op> {
-        let mut maker = Maker::default();
+        let mut maker = Maker { stage: 1, ..Maker::default() };
         for op in run {
             maker.step(op)?;
         }
-        maker.write_results(run, &self.reads)?;
+        maker.write_results(&self.reads)?;
         let code = jit::load(&maker.region)?;
         let folds = run.iter().any(|op| matches!(op.means, Some((_, m)) if matches!(m.what, What::Fold(_))));
-        let fused = Fused { code, mems: maker.mems, folds };
+        let fused = Fused { code, mems: maker.mems, folds, rows: false };
         let level = run.iter().map(|op| op.level).reduce(|a, b| a.union(b))?;
-        Some(Op {
+        Some(fused.call(level))
+    }
+
+    /// All phases of rows of one block as one loop over rows; `None` if something in them cannot be printed.
+    pub fn rows(&mut self, phases: &[Phase]) -> Option<Op> {
+        let mut maker = Maker { does_rows: true, ..Maker::default() };
+        let of_rows = Level { rows: true, cols: false };
+        let tile = Level { rows: true, cols: true };
+        let is_plain = |ops: &[Op], level| ops.iter().all(|op| op.means.is_some() && op.level == level);
+        for (n, phase) in phases.iter().enumerate() {
+            if !is_plain(&phase.before, of_rows) || !is_plain(&phase.chunk, tile) {
+                return None;
+            }
+            maker.stage = 2 * n as u32;
+            phase.before.iter().try_for_each(|op| maker.step(op))?;
+            maker.stage += 1;
+            phase.chunk.iter().try_for_each(|op| maker.step(op))?;
+            phase.after.iter().try_for_each(|op| maker.name_fold(op))?;
+        }
+        maker.write_results(&self.reads)?;
+        let code = jit::load(&maker.region)?;
+        self.printed += maker.region.steps.len() + phases.iter().map(|p| p.after.len()).sum::<usize>();
+        Some(Fused { code, mems: maker.mems, folds: true, rows: true }.call(tile))
+    }
+}
+
+impl Fused {
+    /// The call of the loop.
+    fn call(self, level: Level) -> Op {
+        Op {
             kernel: self::run,
             level,
             dst: Operand::default(),
@@ -217,8 +256,8 @@ impl Fuser {
             tall: false,
             joinable: None,
             means: None,
-            extra: Extra::Fused(Box::new(fused)),
-        })
+            extra: Extra::Fused(Box::new(self)),
+        }
     }
 }
 
@@ -227,10 +266,16 @@ impl Fuser {
 struct Maker {
     region: Region,
     mems: Vec<FusedMem>,
+    /// Even: once a row. Odd: a loop over the columns.
+    stage: u32,
+    /// Are rows done whole?
+    does_rows: bool,
     /// The step whose result is the value of a place.
     made: HashMap<Place, u32>,
-    /// How often each step is read in the region.
-    read: Vec<usize>,
+    /// Of each step: where its result would go, and how often it is read in the region.
+    results: Vec<(Operand, usize)>,
+    /// The step that folds into a place, and its place.
+    folds: Vec<(Place, u32)>,
 }
 
 impl Maker {
@@ -246,19 +291,33 @@ impl Maker {
         self.region.mems.push(mem);
         Some(self.mems.len() as u32 - 1)
     }
+    /// Is a step's result in registers at the stage under way?
+    fn is_at_hand(&self, step: u32) -> bool {
+        let made = &self.region.steps[step as usize];
+        made.stage == self.stage || made.stage % 2 == 0 || matches!(made.means.what, What::Fold(_))
+    }
     fn source(&mut self, o: &Operand, t: DType) -> Option<Src> {
-        if let Some(&step) = self.made.get(&o.place) {
-            self.read[step as usize] += 1;
+        if let Some(step) = self.made.get(&o.place).copied().filter(|&s| self.is_at_hand(s)) {
+            self.results[step as usize].1 += 1;
             return Some(Src::Step(step));
         }
+        let once = self.is_once_a_row();
         let mem = match (o.place.entry, o.step) {
             (CONSTS, _) => Mem::Const(t, o.place.offset),
             (_, 0) => Mem::Row(t),
+            _ if once => Mem::Row(t),
             _ => Mem::Tile(t),
         };
-        // The table of constants is found by other means.
-        let o = if o.place.entry == CONSTS { Operand { pitch: 0, dense: 0, ..*o } } else { *o };
+        // The table of constants is found by other means. What is once a row lies element after element.
+        let o = match mem {
+            Mem::Const(..) => Operand { pitch: 0, dense: 0, ..*o },
+            _ if once => Operand { pitch: o.size * o.step as isize, dense: 0, ..*o },
+            _ => *o,
+        };
         Some(Src::Mem(self.mem(mem, &o)?))
+    }
+    fn is_once_a_row(&self) -> bool {
+        self.stage % 2 == 0
     }
     fn step(&mut self, op: &Op) -> Option<()> {
         let (_, means) = op.means?;
@@ -266,33 +325,49 @@ impl Maker {
         for (k, o) in op.src[..op.operands].iter().enumerate() {
             src.push(self.source(o, means.from[k.min(2)])?);
         }
-        let mut step = Step { means, src, out: None, stage: 1 };
+        let mut step = Step { means, src, out: None, stage: self.stage };
+        let this = self.region.steps.len() as u32;
         match (&op.extra, means.what) {
             (Extra::Reduce(reduce), What::Fold(_)) => {
-                let size = means.to.size() as isize;
-                let pitch = blocks(reduce.extent) as isize * size;
-                let o = Operand { place: reduce.partials, pitch, dense: 0, step: 0, size };
-                step.out = Some(self.mem(Mem::Partial(means.to), &o)?);
+                self.folds.push((reduce.partials, this));
+                if !self.does_rows {
+                    let size = means.to.size() as isize;
+                    let pitch = blocks(reduce.extent) as isize * size;
+                    let o = Operand { place: reduce.partials, pitch, dense: 0, step: 0, size };
+                    step.out = Some(self.mem(Mem::Partial(means.to), &o)?);
+                }
             }
             (_, What::Copy) => step.out = Some(self.mem(Mem::Tile(means.to), &op.dst)?),
             _ => {
-                self.made.insert(op.dst.place, self.region.steps.len() as u32);
+                self.made.insert(op.dst.place, this);
             }
         }
         self.region.steps.push(step);
-        self.read.push(0);
+        self.results.push((op.dst, 0));
+        Some(())
+    }
+    /// What ends a fold of one block: its result is the block's.
+    fn name_fold(&mut self, op: &Op) -> Option<()> {
+        let Extra::Reduce(reduce) = &op.extra else { return None };
+        let &(_, step) = self.folds.iter().find(|(place, _)| *place == reduce.partials)?;
+        self.made.insert(op.dst.place, step);
+        self.results[step as usize].0 = op.dst;
         Some(())
     }
     /// Values that are arguments, or that others read, are written.
-    fn write_results(&mut self, run: &[Op], reads: &HashMap<Place, usize>) -> Option<()> {
-        for (s, op) in run.iter().enumerate() {
-            let place = op.dst.place;
-            if self.made.get(&place) != Some(&(s as u32)) {
+    fn write_results(&mut self, reads: &HashMap<Place, usize>) -> Option<()> {
+        for s in 0..self.results.len() {
+            let (dst, read) = self.results[s];
+            if self.made.get(&dst.place) != Some(&(s as u32)) {
                 continue;
             }
-            let elsewhere = reads.get(&place).copied().unwrap_or(0) > self.read[s];
-            if let (true, Some((_, means))) = (elsewhere || place.entry >= VIEWS, op.means) {
-                self.region.steps[s].out = Some(self.mem(Mem::Tile(means.to), &op.dst)?);
+            if reads.get(&dst.place).copied().unwrap_or(0) > read || dst.place.entry >= VIEWS {
+                let Step { means, stage, .. } = self.region.steps[s];
+                let once = stage % 2 == 0 || matches!(means.what, What::Fold(_));
+                self.region.steps[s].out = Some(match once {
+                    true => self.mem(Mem::Partial(means.to), &Operand { pitch: dst.size, dense: 0, step: 0, ..dst })?,
+                    false => self.mem(Mem::Tile(means.to), &dst)?,
+                });
             }
         }
         Some(())
