@@ -107,7 +107,7 @@ impl Code {
         if rows == 0 || cols == 0 {
             return;
         }
-        let head = [rows as u64, cols as u64, consts as u64, self.literals.as_ptr() as u64];
+        let head = [rows as u64, cols as u64, consts as u64, self.literals.as_ptr() as u64, 0];
         for (word, value) in frame.0.iter_mut().zip(head) {
             word.write(value);
         }

@@ -100,6 +100,8 @@ pub(crate) struct Region {
     pub steps: Vec<Step>,
     /// Are results written past the caches?
     pub streams: bool,
+    /// Operands whose rows follow each other through more memory than the caches near a core hold: fetched ahead.
+    pub ahead: Vec<u32>,
 }
 
 /// A number in registers, by its type's size.

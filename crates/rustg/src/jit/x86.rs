@@ -29,8 +29,8 @@ pub(super) struct Printed {
 pub(crate) const MOST_MEMS: usize = 40;
 /// Rows that are done side by side, at most.
 const MOST_ROWS: usize = 4;
-/// Words of the frame before the operands: rows, columns, constants, literals.
-pub(super) const FRAME_HEAD: usize = 4;
+/// Words of the frame before the operands: rows, columns, constants, literals, and one that the code sets.
+pub(super) const FRAME_HEAD: usize = 5;
 /// Words of the frame: operands' pointers and pitches, then pointers to rows that have no register.
 pub(super) const FRAME_WORDS: usize = FRAME_HEAD + (2 + MOST_ROWS) * MOST_MEMS;
 
@@ -52,6 +52,10 @@ const ROWS: i64 = 0;
 const COLS: i64 = 8;
 const CONSTS: i64 = 16;
 const LITERALS: i64 = 24;
+/// Elements from a row to the one that takes its place in the next block.
+const AHEAD: i64 = 32;
+/// Bytes to fetch ahead in one long row.
+const AHEAD_BYTES: i64 = 2048;
 fn pointer_at(m: u32) -> i64 {
     8 * (FRAME_HEAD as i64 + 2 * m as i64)
 }
@@ -144,6 +148,8 @@ struct Printer<'a> {
     at: Vec<Vec<Register>>,
     /// Registers for the instruction under way.
     temporaries: Vec<u8>,
+    /// Operands that an earlier stage has fetched ahead.
+    fetched: Vec<u32>,
     error: Option<IcedError>,
 }
 
@@ -194,6 +200,7 @@ impl<'a> Printer<'a> {
             scalars: HashMap::new(),
             at: vec![],
             temporaries: vec![],
+            fetched: vec![],
             error: None,
         }
     }
@@ -243,6 +250,12 @@ impl<'a> Printer<'a> {
         self.free_masks = (2..7).rev().collect();
         self.scalars.clear();
         self.held.clear();
+        self.fetched.clear();
+        if self.fetches_rows() {
+            let made = Instruction::with3(Code::Imul_r64_rm64_imm32, Register::RAX, Register::R11, rows as i32);
+            self.put(made);
+            self.put(Instruction::with2(Code::Mov_rm64_r64, frame(AHEAD), Register::RAX));
+        }
         let mut next = self.asm.create_label();
         if let [stage] = self.stages {
             self.prepare(stage, across)?;
@@ -267,6 +280,46 @@ impl<'a> Printer<'a> {
         self.put(Instruction::with2(Code::Cmp_rm64_imm8, frame(ROWS), rows as i32));
         self.asm.jge(next)?;
         Ok(())
+    }
+    /// Is what is fetched ahead the next block of rows? Else it is a little further in the same row.
+    fn fetches_rows(&self) -> bool {
+        let folds = self.stages.len() > 1 || self.stages.iter().any(|s| !s.folds.is_empty());
+        folds && !self.region.ahead.is_empty()
+    }
+    /// Asks for the lines that lie ahead of what a stage is the first to touch.
+    fn fetch_ahead(&mut self, groups: usize) {
+        let touches = |m: u32| {
+            self.mops.iter().any(|mop| matches!(mop, Mop::Load(at, _) | Mop::Store(at, ..) if *at == m))
+        };
+        let mems: Vec<u32> = self.region.ahead.iter().copied().filter(|&m| touches(m)).collect();
+        let rows = self.fetches_rows();
+        if rows && mems.iter().any(|m| !self.fetched.contains(m)) {
+            self.load_gpr(Register::RCX, AHEAD);
+            self.put(Instruction::with2(Code::Add_r64_rm64, Register::RCX, Register::RAX));
+        }
+        for m in mems {
+            let Mem::Tile(t) = self.region.mems[m as usize] else { continue };
+            let size = t.size();
+            if self.fetched.contains(&m) {
+                continue;
+            }
+            for group in 0..groups {
+                let Some(base) = self.base(m, self.row(group)) else { continue };
+                for line in (0..16 * size as i64).step_by(64) {
+                    let (index, at) = match rows {
+                        true if self.rows > 1 => (Register::RCX, line),
+                        true => (Register::RCX, line + 16 * (group * size) as i64),
+                        false => (Register::RAX, line + 16 * (group * size) as i64 + AHEAD_BYTES),
+                    };
+                    let place =
+                        MemoryOperand::new(base, index, size as u32, at, (at != 0) as u32, false, Register::None);
+                    self.put(Instruction::with1(Code::Prefetcht0_m8, place));
+                }
+            }
+            if !self.dry {
+                self.fetched.push(m);
+            }
+        }
     }
     /// Every operand's pointers to the rows of the block; the frame's go on to the next block.
     fn point_at_rows(&mut self) {
@@ -635,6 +688,7 @@ impl<'a> Printer<'a> {
         self.asm.sub(r10, step)?;
         self.asm.jl(rest)?;
         self.asm.set_label(&mut many)?;
+        self.fetch_ahead(groups);
         self.body(groups, false)?;
         self.asm.add(rax, step)?;
         self.asm.cmp(rax, r10)?;

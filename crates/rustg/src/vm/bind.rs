@@ -53,7 +53,8 @@ impl Binding {
         let mut binder = loop {
             let mut binder = Binder::new(prog, &key, &space, whole, &refused);
             binder.emit()?;
-            match binder.fuse() {
+            let streams = find_streams(&space, &tile, &binder.views, &prog.element_sizes());
+            match binder.fuse(&streams) {
                 Ok(()) => break binder,
                 Err(i) => refused.push(i),
             }
@@ -79,7 +80,11 @@ impl Binding {
         };
         binding.mark_flat();
         binding.seamless = binding.is_seamless();
-        binding.find_streams(&prog.element_sizes());
+        // Printed loops fetch ahead by themselves.
+        if !binding.key.fused {
+            binding.streams = find_streams(&binding.space, &tile, &binding.views, &prog.element_sizes());
+        }
+        binding.walk_calls = binding.phases.iter().map(|p| p.chunk.len()).sum();
         Some(binding)
     }
 
@@ -97,29 +102,6 @@ impl Binding {
     fn ops_mut(&mut self) -> impl Iterator<Item = &mut Op> {
         let phases = self.phases.iter_mut().flat_map(|p| p.before.iter_mut().chain(&mut p.chunk).chain(&mut p.after));
         self.row_ops.iter_mut().chain(&mut self.col_ops).chain(phases).chain(self.ends.iter_mut().map(|e| &mut e.op))
-    }
-
-    fn find_streams(&mut self, sizes: &[isize]) {
-        let space = &self.space;
-        let points: i64 = space.outer.iter().product::<i64>() * space.rows * space.cols;
-        let size = |v: &BoundView| sizes[v.buffer];
-        let follows = |v: &BoundView| {
-            let full = self.tile_cols == space.cols;
-            v.col == size(v)
-                && (space.rows == 1 || (v.row == space.cols as isize * size(v) && (full || self.tile_rows == 1)))
-        };
-        let whole = space.walk == Along::Nothing || (space.walk == Along::Cols && self.tile_cols >= space.cols);
-        let mut found: Vec<u32> = (0..self.views.len() as u32).filter(|&v| follows(&self.views[v as usize])).collect();
-        // An update in place is one stream.
-        let place = |v: &u32| (self.views[*v as usize].buffer, self.views[*v as usize].offset);
-        found.sort_by_key(place);
-        found.dedup_by_key(|v| place(v));
-        let bytes: i64 = found.iter().map(|&v| points * size(&self.views[v as usize]) as i64).sum();
-        let tile_bytes = self.tile_rows * self.tile_cols * 4 * found.len() as i64;
-        if whole && bytes > STREAM_BYTES && tile_bytes < STREAM_BYTES / 8 {
-            self.streams = found;
-        }
-        self.walk_calls = self.phases.iter().map(|p| p.chunk.len()).sum();
     }
 
     /// Finds the calls whose rows run on into each other in full-width tiles.
@@ -144,6 +126,25 @@ impl Binding {
                 && sources.all(|o| scalar(o) || (o.step == 1 && runs_on(o)));
         }
     }
+}
+
+/// Views whose tiles follow each other in memory, worth fetching ahead: more than the caches near a core hold.
+fn find_streams(space: &Space, tile: &TileSize, views: &[BoundView], sizes: &[isize]) -> Vec<u32> {
+    let points: i64 = space.outer.iter().product::<i64>() * space.rows * space.cols;
+    let size = |v: &BoundView| sizes[v.buffer];
+    let follows = |v: &BoundView| {
+        let full = tile.cols == space.cols;
+        v.col == size(v) && (space.rows == 1 || (v.row == space.cols as isize * size(v) && (full || tile.rows == 1)))
+    };
+    let whole = space.walk == Along::Nothing || (space.walk == Along::Cols && tile.cols >= space.cols);
+    let mut found: Vec<u32> = (0..views.len() as u32).filter(|&v| follows(&views[v as usize])).collect();
+    // An update in place is one stream.
+    let place = |v: &u32| (views[*v as usize].buffer, views[*v as usize].offset);
+    found.sort_by_key(place);
+    found.dedup_by_key(|v| place(v));
+    let bytes: i64 = found.iter().map(|&v| points * size(&views[v as usize]) as i64).sum();
+    let tile_bytes = tile.rows * tile.cols * 4 * found.len() as i64;
+    if whole && bytes > STREAM_BYTES && tile_bytes < STREAM_BYTES / 8 { found } else { vec![] }
 }
 
 /// How large a tile is.
@@ -754,7 +755,7 @@ impl<'a> Binder<'a> {
         Some(())
     }
     /// Prints every list of calls. `Err`: the instruction that cannot be printed after all.
-    fn fuse(&mut self) -> Result<(), usize> {
+    fn fuse(&mut self, streams: &[u32]) -> Result<(), usize> {
         if !self.key.fused {
             return Ok(());
         }
@@ -763,7 +764,7 @@ impl<'a> Binder<'a> {
         let total = self.row_ops.len() + self.col_ops.len() + self.phases.iter().map(lists).sum::<usize>();
         let phases = self.phases.iter().flat_map(|p| p.before.iter().chain(&p.chunk).chain(&p.after));
         let ops = self.row_ops.iter().chain(&self.col_ops).chain(phases).chain(self.ends.iter().map(|e| &e.op));
-        let mut fuser = fuse::Fuser::new(no_rows, ops, &self.outer);
+        let mut fuser = fuse::Fuser::new(no_rows, ops, &self.outer, streams);
         // Rows that are held whole, of one block, are one piece of code from their first load to their last store.
         let rows =
             self.whole && self.space.walk == Along::Cols && (1..=reduce::BLOCK as i64).contains(&self.space.cols);

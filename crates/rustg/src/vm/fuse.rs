@@ -129,17 +129,24 @@ pub(super) fn used_slots<'a>(slots: usize, ops: impl Iterator<Item = &'a Op>, ou
 }
 
 /// Makes runs of calls into printed loops.
-pub(super) struct Fuser {
+pub(super) struct Fuser<'a> {
     /// Has the space no row axis? Then what varies over the columns alone is a whole tile.
     no_rows: bool,
     /// How often each place is read.
     reads: HashMap<Place, usize>,
+    /// Views whose tiles follow each other in memory, worth fetching ahead.
+    streams: &'a [u32],
     /// Calls that were printed.
     pub printed: usize,
 }
 
-impl Fuser {
-    pub fn new<'a>(no_rows: bool, ops: impl Iterator<Item = &'a Op>, outer: &'a [OuterStep]) -> Self {
+impl<'a> Fuser<'a> {
+    pub fn new<'b>(
+        no_rows: bool,
+        ops: impl Iterator<Item = &'b Op>,
+        outer: &'b [OuterStep],
+        streams: &'a [u32],
+    ) -> Self {
         let mut reads = HashMap::new();
         let mut count = |place: Place| *reads.entry(place).or_insert(0) += 1;
         let outer_ops = outer.iter().filter_map(|s| if let OuterStep::Run(op) = s { Some(op) } else { None });
@@ -151,7 +158,7 @@ impl Fuser {
                 count(*index);
             }
         }
-        Fuser { no_rows, reads, printed: 0 }
+        Fuser { no_rows, reads, streams, printed: 0 }
     }
 
     /// The same calls with runs printed. `Err`: the instruction that cannot be.
@@ -213,6 +220,7 @@ impl Fuser {
             maker.step(op)?;
         }
         maker.write_results(&self.reads)?;
+        maker.fetch_ahead(self.streams);
         let code = jit::load(&maker.region)?;
         let folds = run.iter().any(|op| matches!(op.means, Some((_, m)) if matches!(m.what, What::Fold(_))));
         let fused = Fused { code, mems: maker.mems, folds, rows: false };
@@ -237,6 +245,7 @@ impl Fuser {
             phase.after.iter().try_for_each(|op| maker.name_fold(op))?;
         }
         maker.write_results(&self.reads)?;
+        maker.fetch_ahead(self.streams);
         let code = jit::load(&maker.region)?;
         self.printed += maker.region.steps.len() + phases.iter().map(|p| p.after.len()).sum::<usize>();
         Some(Fused { code, mems: maker.mems, folds: true, rows: true }.call(tile))
@@ -353,6 +362,15 @@ impl Maker {
         self.made.insert(op.dst.place, step);
         self.results[step as usize].0 = op.dst;
         Some(())
+    }
+    /// Marks the operands that are worth fetching ahead.
+    fn fetch_ahead(&mut self, streams: &[u32]) {
+        let is_stream = |m: &FusedMem| {
+            let view = m.place.entry.checked_sub(VIEWS);
+            matches!(m.mem, Mem::Tile(_)) && view.is_some_and(|v| streams.contains(&v))
+        };
+        let marked = self.mems.iter().zip(0..).filter(|(m, _)| is_stream(m)).map(|(_, at)| at);
+        self.region.ahead = marked.collect();
     }
     /// Values that are arguments, or that others read, are written.
     fn write_results(&mut self, reads: &HashMap<Place, usize>) -> Option<()> {
