@@ -676,3 +676,28 @@ store b1 +0 a0*9000 a1*s1 a2*1 = %0
         }
     }
 }
+
+#[test]
+fn large_results_written_past_the_caches() {
+    let nest = Nest::parse(SOFTMAX).unwrap();
+    let prog = schedule(&nest).unwrap();
+    let (rows, cols) = (1100, 2048);
+    let n = rows * cols;
+    let sizes = [rows as i64, cols as i64];
+    let x: Vec<f32> = (0..n + 16).map(|i| ((i * 7919) % 2003) as f32 / 300.0 - 3.0).collect();
+    // Starting on a cache line, and one element beyond.
+    for skip in [0, 1] {
+        let results = [Jit::Never, Jit::Always].map(|when| {
+            let mut y = vec![0f32; n + 32];
+            let mut sums = vec![0f32; rows];
+            let first = y.as_ptr().align_offset(64) + skip;
+            let pointers = [x.as_ptr() as *mut u8, y[first..].as_mut_ptr().cast(), sums.as_mut_ptr().cast()];
+            let (work, mut scratch) = (prog.work(&sizes), Scratch::new());
+            // SAFETY: the buffers have as many elements as the sizes say.
+            run_with(when, || unsafe { prog.run(&pointers, &sizes, 0..work, Isa::detect(), &mut scratch, &|_, _| ()) });
+            let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            (bits(&y[first..first + n]), bits(&sums))
+        });
+        assert!(results[0] == results[1], "printed code differs, first element {skip} beyond a line");
+    }
+}

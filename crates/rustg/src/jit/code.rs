@@ -29,6 +29,15 @@ impl Frame {
     pub fn new() -> Self {
         Frame([MaybeUninit::uninit(); FRAME_WORDS])
     }
+    /// An operand's first row and pitch.
+    ///
+    /// # Safety
+    /// It was set.
+    pub unsafe fn get(&self, operand: usize) -> (u64, u64) {
+        let at = FRAME_HEAD + 2 * operand.min(MOST_MEMS - 1);
+        // SAFETY: the caller's.
+        unsafe { (self.0[at].assume_init(), self.0[at + 1].assume_init()) }
+    }
     /// Sets an operand: where its first row begins, and bytes from row to row.
     pub fn set(&mut self, operand: usize, pointer: *mut u8, pitch: isize) {
         let at = FRAME_HEAD + 2 * operand.min(MOST_MEMS - 1);

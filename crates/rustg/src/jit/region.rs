@@ -98,8 +98,8 @@ pub(crate) struct Region {
     pub mems: Vec<Mem>,
     /// In order.
     pub steps: Vec<Step>,
-    /// Are results written past the caches?
-    pub streams: bool,
+    /// Operands that are written past the caches: the caller sees to it that their rows begin at multiples of 64 bytes.
+    pub past: Vec<u32>,
     /// Operands whose rows follow each other through more memory than the caches near a core hold: fetched ahead.
     pub ahead: Vec<u32>,
 }

@@ -228,7 +228,7 @@ impl<'a> Printer<'a> {
             self.asm.set_label(&mut end)?;
             self.asm.nop()?;
         }
-        if self.region.streams {
+        if !self.region.past.is_empty() {
             self.asm.sfence()?;
         }
         for &r in saved.iter().rev() {
@@ -288,9 +288,8 @@ impl<'a> Printer<'a> {
     }
     /// Asks for the lines that lie ahead of what a stage is the first to touch.
     fn fetch_ahead(&mut self, groups: usize) {
-        let touches = |m: u32| {
-            self.mops.iter().any(|mop| matches!(mop, Mop::Load(at, _) | Mop::Store(at, ..) if *at == m))
-        };
+        let touches =
+            |m: u32| self.mops.iter().any(|mop| matches!(mop, Mop::Load(at, _) | Mop::Store(at, ..) if *at == m));
         let mems: Vec<u32> = self.region.ahead.iter().copied().filter(|&m| touches(m)).collect();
         let rows = self.fetches_rows();
         if rows && mems.iter().any(|m| !self.fetched.contains(m)) {
@@ -313,7 +312,7 @@ impl<'a> Printer<'a> {
                     };
                     let place =
                         MemoryOperand::new(base, index, size as u32, at, (at != 0) as u32, false, Register::None);
-                    self.put(Instruction::with1(Code::Prefetcht0_m8, place));
+                    self.put(Instruction::with1(Code::Prefetcht1_m8, place));
                 }
             }
             if !self.dry {
@@ -821,7 +820,7 @@ impl<'a> Printer<'a> {
             Mop::Store(m, form, v) => {
                 let v = self.register(v, group)?;
                 let (place, k) = (self.element(m, form, group), self.tail(form));
-                let streams = self.region.streams && !self.masked;
+                let streams = self.region.past.contains(&m) && !self.masked;
                 let (code, v) = match form {
                     Form::Word | Form::Quad(_) if streams => (Code::EVEX_Vmovntps_m512_zmm, v),
                     Form::Word => (Code::EVEX_Vmovups_zmmm512_k1z_zmm, v),

@@ -82,7 +82,7 @@ impl Binding {
         binding.seamless = binding.is_seamless();
         // Printed loops fetch ahead by themselves.
         if !binding.key.fused {
-            binding.streams = find_streams(&binding.space, &tile, &binding.views, &prog.element_sizes());
+            binding.streams = find_streams(&binding.space, &tile, &binding.views, &prog.element_sizes()).views;
         }
         binding.walk_calls = binding.phases.iter().map(|p| p.chunk.len()).sum();
         Some(binding)
@@ -129,7 +129,7 @@ impl Binding {
 }
 
 /// Views whose tiles follow each other in memory, worth fetching ahead: more than the caches near a core hold.
-fn find_streams(space: &Space, tile: &TileSize, views: &[BoundView], sizes: &[isize]) -> Vec<u32> {
+fn find_streams(space: &Space, tile: &TileSize, views: &[BoundView], sizes: &[isize]) -> fuse::Streams {
     let points: i64 = space.outer.iter().product::<i64>() * space.rows * space.cols;
     let size = |v: &BoundView| sizes[v.buffer];
     let follows = |v: &BoundView| {
@@ -144,7 +144,8 @@ fn find_streams(space: &Space, tile: &TileSize, views: &[BoundView], sizes: &[is
     found.dedup_by_key(|v| place(v));
     let bytes: i64 = found.iter().map(|&v| points * size(&views[v as usize]) as i64).sum();
     let tile_bytes = tile.rows * tile.cols * 4 * found.len() as i64;
-    if whole && bytes > STREAM_BYTES && tile_bytes < STREAM_BYTES / 8 { found } else { vec![] }
+    let worth = whole && bytes > STREAM_BYTES && tile_bytes < STREAM_BYTES / 8;
+    fuse::Streams { views: if worth { found } else { vec![] }, bytes }
 }
 
 /// How large a tile is.
@@ -755,7 +756,7 @@ impl<'a> Binder<'a> {
         Some(())
     }
     /// Prints every list of calls. `Err`: the instruction that cannot be printed after all.
-    fn fuse(&mut self, streams: &[u32]) -> Result<(), usize> {
+    fn fuse(&mut self, streams: &fuse::Streams) -> Result<(), usize> {
         if !self.key.fused {
             return Ok(());
         }

@@ -27,6 +27,18 @@ pub(super) struct Fused {
     folds: bool,
     /// Does it do whole rows, from the first load to the last store?
     rows: bool,
+    /// The same with results written past the caches, where that pays, and which operands those are.
+    past: Option<(Arc<Code>, Vec<u32>)>,
+}
+
+/// Bytes of a launch's streams from which on results are written past the caches.
+const PAST_BYTES: i64 = 16 << 20;
+
+/// Views whose tiles follow each other through much memory.
+pub(super) struct Streams {
+    pub views: Vec<u32>,
+    /// Of all of them together.
+    pub bytes: i64,
 }
 
 /// An operand of a printed loop.
@@ -73,6 +85,22 @@ impl FusedMem {
     }
 }
 
+impl Fused {
+    /// The code for operands at these places: results go past the caches only if they begin on cache lines and nothing
+    /// else is there.
+    fn code(&self, frame: &Frame) -> &Code {
+        // SAFETY: `run` has set every operand.
+        let get = |k: usize| unsafe { frame.get(k) };
+        let Some((code, operands)) = &self.past else { return &self.code };
+        let fits = operands.iter().all(|&m| {
+            let (start, pitch) = get(m as usize);
+            let others = (0..self.mems.len()).filter(|&k| k != m as usize);
+            start % 64 == 0 && pitch % 64 == 0 && others.into_iter().all(|k| get(k).0 != start)
+        });
+        if fits { code } else { &self.code }
+    }
+}
+
 /// Runs a printed loop over a part.
 unsafe fn run(x: &Args<'_>) {
     let Extra::Fused(fused) = x.extra else { unreachable!("a printed loop comes with its code") };
@@ -91,7 +119,7 @@ unsafe fn run(x: &Args<'_>) {
             frame.set(k, start, m.pitch + m.dense * x.cols as isize);
         }
         // SAFETY: the binding made the operands for this part's level, and chose the code by the machine.
-        unsafe { fused.code.run(&mut frame, consts, x.rows, cols) };
+        unsafe { fused.code(&frame).run(&mut frame, consts, x.rows, cols) };
         done += cols;
     }
 }
@@ -135,7 +163,7 @@ pub(super) struct Fuser<'a> {
     /// How often each place is read.
     reads: HashMap<Place, usize>,
     /// Views whose tiles follow each other in memory, worth fetching ahead.
-    streams: &'a [u32],
+    streams: &'a Streams,
     /// Calls that were printed.
     pub printed: usize,
 }
@@ -145,7 +173,7 @@ impl<'a> Fuser<'a> {
         no_rows: bool,
         ops: impl Iterator<Item = &'b Op>,
         outer: &'b [OuterStep],
-        streams: &'a [u32],
+        streams: &'a Streams,
     ) -> Self {
         let mut reads = HashMap::new();
         let mut count = |place: Place| *reads.entry(place).or_insert(0) += 1;
@@ -223,7 +251,8 @@ impl<'a> Fuser<'a> {
         maker.fetch_ahead(self.streams);
         let code = jit::load(&maker.region)?;
         let folds = run.iter().any(|op| matches!(op.means, Some((_, m)) if matches!(m.what, What::Fold(_))));
-        let fused = Fused { code, mems: maker.mems, folds, rows: false };
+        let past = maker.past();
+        let fused = Fused { code, mems: maker.mems, folds, rows: false, past };
         let level = run.iter().map(|op| op.level).reduce(|a, b| a.union(b))?;
         Some(fused.call(level))
     }
@@ -248,7 +277,8 @@ impl<'a> Fuser<'a> {
         maker.fetch_ahead(self.streams);
         let code = jit::load(&maker.region)?;
         self.printed += maker.region.steps.len() + phases.iter().map(|p| p.after.len()).sum::<usize>();
-        Some(Fused { code, mems: maker.mems, folds: true, rows: true }.call(tile))
+        let past = maker.past();
+        Some(Fused { code, mems: maker.mems, folds: true, rows: true, past }.call(tile))
     }
 }
 
@@ -279,6 +309,8 @@ struct Maker {
     stage: u32,
     /// Are rows done whole?
     does_rows: bool,
+    /// Is it more than the caches hold?
+    is_large: bool,
     /// The step whose result is the value of a place.
     made: HashMap<Place, u32>,
     /// Of each step: where its result would go, and how often it is read in the region.
@@ -364,13 +396,30 @@ impl Maker {
         Some(())
     }
     /// Marks the operands that are worth fetching ahead.
-    fn fetch_ahead(&mut self, streams: &[u32]) {
+    fn fetch_ahead(&mut self, streams: &Streams) {
+        self.is_large = streams.bytes > PAST_BYTES;
         let is_stream = |m: &FusedMem| {
             let view = m.place.entry.checked_sub(VIEWS);
-            matches!(m.mem, Mem::Tile(_)) && view.is_some_and(|v| streams.contains(&v))
+            matches!(m.mem, Mem::Tile(_)) && view.is_some_and(|v| streams.views.contains(&v))
         };
         let marked = self.mems.iter().zip(0..).filter(|(m, _)| is_stream(m)).map(|(_, at)| at);
         self.region.ahead = marked.collect();
+    }
+    /// The same with large results written past the caches, so that they are not fetched first.
+    fn past(&self) -> Option<(Arc<Code>, Vec<u32>)> {
+        let of_words = |m: u32| matches!(self.region.mems[m as usize], Mem::Tile(t) if t.size() >= 4);
+        let written = |m: &u32| self.region.steps.iter().any(|s| s.out == Some(*m));
+        let read = |m: &u32| self.region.steps.iter().any(|s| s.src.contains(&Src::Mem(*m)));
+        let large =
+            self.region.ahead.iter().copied().filter(|m| self.is_large && written(m) && !read(m) && of_words(*m));
+        let past: Vec<u32> = large.collect();
+        if past.is_empty() {
+            return None;
+        }
+        let mut region = self.region.clone();
+        region.ahead.retain(|m| !past.contains(m));
+        region.past = past.clone();
+        Some((jit::load(&region)?, past))
     }
     /// Values that are arguments, or that others read, are written.
     fn write_results(&mut self, reads: &HashMap<Place, usize>) -> Option<()> {
