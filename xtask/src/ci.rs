@@ -12,6 +12,7 @@ pub(crate) fn run() -> Result<(), String> {
     step("format", || cargo(&["fmt", "--all", "--check"]))?;
     step("tidy", tidy::run)?;
     step("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    step("public api", || crate::public_api::run(&["--check".to_owned()]))?;
     step("tests", || cargo(&["test", "--workspace"]))?;
     step("sabotage", || sabotage::run(&[]))?;
     step("operators", || crate::conformance("goldens", &["opinfo".to_owned()]))?;

@@ -1,6 +1,7 @@
 //! Automation of the repository: `cargo xtask <command>`. Depends on nothing but the standard library.
 mod ci;
 mod new_op;
+mod public_api;
 mod sabotage;
 mod tidy;
 
@@ -13,6 +14,7 @@ const HELP: &str = "cargo xtask <command>
   tidy                   the house rules that a program can check
   codegen [--check]      derive the committed listings from the op table (--check: only compare)
   goldens WHAT [--dir D] compare with PyTorch's answers: train cnn|gpt|lstm, opinfo, modules, optim
+  public-api [--check]   list what a program can name, in docs/public-api.txt (--check: only compare)
   bench [ARGS]           time training steps and kernels; prints ratios, --json FILE writes them
   sabotage [NAME ...]    break each contract in a copy and see that a test notices
   new-op NAME            add an op: one literal and one list line";
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Some("ci") => ci::run(),
         Some("tidy") => tidy::run(),
         Some("codegen") => codegen(rest),
+        Some("public-api") => public_api::run(rest),
         Some("goldens") => conformance("goldens", rest),
         Some("bench") => conformance("bench", rest),
         Some("sabotage") => sabotage::run(rest),
