@@ -701,3 +701,29 @@ fn large_results_written_past_the_caches() {
         assert!(results[0] == results[1], "printed code differs, first element {skip} beyond a line");
     }
 }
+
+#[test]
+fn logarithm_of_softmax_beside_an_update_in_place() {
+    let text = "nest 5
+axis s0
+walk s1
+buffer f32 written
+buffer f32 written
+%0 = load f32 b0 +0 a0*s2 a1*1
+%1 = reduce.max f32 %0
+%2 = sub f32 %0 %1
+%3 = exp f32 %2
+%4 = reduce.sum f32 %3
+%5 = log f32 %4
+%6 = sub f32 %2 %5
+%7 = add f32 %0 %6
+store b0 +0 a0*s2 a1*1 = %7
+store b1 +0 a0*s4 a1*1 = %6
+";
+    for (rows, cols) in [(1, 9), (2, 1), (3, 16), (4, 17), (5, 33), (8, 100), (70, 5)] {
+        check_text(text, &[rows * cols; 2], &[rows as i64, cols as i64, cols as i64, 0, cols as i64]);
+        // Rows that run on into each other, and nothing written once a row.
+        let softmax = SOFTMAX.replace("store b2 +0 a0*1 = %4\n", "");
+        check_text(&softmax, &[rows * cols, rows * cols, 1], &[rows as i64, cols as i64]);
+    }
+}

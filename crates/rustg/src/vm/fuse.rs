@@ -59,16 +59,17 @@ impl Fused {
     /// Do all rows run on into each other? `serves_all`, `runs_on`: of an operand with one element for a row, with one
     /// for every column.
     pub fn is_flat(&self, serves_all: impl Fn(&Operand) -> bool, runs_on: impl Fn(&Operand) -> bool) -> bool {
-        self.mems.iter().all(|m| {
-            let step = matches!(m.mem, Mem::Tile(_)) as usize;
-            let operand = Operand { place: m.place, pitch: m.pitch, dense: m.dense, step, size: m.size };
-            match m.mem {
-                Mem::Tile(_) => runs_on(&operand),
-                Mem::Row(_) => serves_all(&operand),
-                Mem::Const(..) => true,
-                Mem::Partial(_) => false,
-            }
-        })
+        !self.folds
+            && self.mems.iter().all(|m| {
+                let step = matches!(m.mem, Mem::Tile(_)) as usize;
+                let operand = Operand { place: m.place, pitch: m.pitch, dense: m.dense, step, size: m.size };
+                match m.mem {
+                    Mem::Tile(_) => runs_on(&operand),
+                    Mem::Row(_) => serves_all(&operand),
+                    Mem::Const(..) => true,
+                    Mem::Partial(_) => false,
+                }
+            })
     }
     /// Does it do whole rows, from the first load to the last store?
     pub fn is_rows(&self) -> bool {
