@@ -89,6 +89,8 @@ const ALIASES: &[Alias] = &[
     same("swapaxes", "transpose"),
     same("swapdims", "transpose"),
     same("row_stack", "vstack"),
+    same("_segment_reduce", "segment_reduce"),
+    same("orgqr", "linalg_householder_product"),
     same("tensordot", "python_tensordot"),
     same("nn.functional.upsample", "interpolate"),
     same("nn.functional.cross_entropy", "cross_entropy_loss"),

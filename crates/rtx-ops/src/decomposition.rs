@@ -8,6 +8,7 @@ use rtx_ir::{Builder, Factor, Op, OpDef, Outs, Prim, ValueId, rules};
 
 mod factors;
 mod rank;
+mod reflections;
 mod solve;
 mod symmetric;
 
@@ -54,6 +55,8 @@ pub const ALL: &[&OpDef] = &[
     &rank::LINALG_MATRIX_RANK,
     &rank::LINALG_LSTSQ,
     &rank::NUCLEAR_NORM,
+    &reflections::LINALG_HOUSEHOLDER_PRODUCT,
+    &reflections::ORMQR,
 ];
 
 /// Argument `i` as a float tensor of matrices, square ones if asked.

@@ -25,6 +25,7 @@ pub mod diagonal;
 pub mod distance;
 pub mod einsum;
 pub mod grid;
+pub mod histogram;
 pub mod index;
 pub mod interpolate;
 pub mod likelihood;
@@ -106,6 +107,7 @@ const FAMILIES: &[&[&OpDef]] = &[
     interpolate::ALL,
     patches::ALL,
     grid::ALL,
+    histogram::ALL,
 ];
 
 /// How many definitions there are.

@@ -45,6 +45,7 @@ pub const ALL: &[&OpDef] = &[
     &F_MAX_UNPOOL1D,
     &F_MAX_UNPOOL2D,
     &F_MAX_UNPOOL3D,
+    &MAX_POOL2D_BACKWARD,
 ];
 
 // The largest element of each window.
@@ -218,6 +219,20 @@ fn scatter_windows_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
     let g = if cx.wants[0] { Some(take_windows(b, cx.ct(), cx.inputs[1], &size)?) } else { None };
     Ok(smallvec![g, None])
 }
+
+/// The way back of [`MAX_POOL2D_WITH_INDICES`].
+pub static MAX_POOL2D_BACKWARD: OpDef = OpDef {
+    sig: "max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+    doc: "The gradient of each window added up where its largest element was found; self gives the sizes.",
+    record: |b, def, args| {
+        let args = Args::new(def, args);
+        let size = sizes(b, def.name(), args.tensor(1)?, 2)?;
+        let size = smallvec![Attr::Ints(size.iter().copied().collect())];
+        b.composite(&SCATTER_WINDOWS, size, &[args.tensor(0)?, args.tensor(7)?])
+    },
+    samples: &[Sample::of("f32[1,2,2], f32[1,4,4], 2, 2, 0, 1, false, i64[1,2,2] = 0 3 8 10", 4)],
+    ..POOL
+};
 
 /// The dims before the last `n`.
 fn lead_of(b: &Builder<'_>, x: ValueId, n: usize) -> Shape {

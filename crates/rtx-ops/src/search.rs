@@ -112,7 +112,7 @@ fn value_or_number(b: &mut Builder<'_>, args: Args<'_>, i: usize, beside: DType)
 }
 
 /// How many elements of a sorted line come before each value.
-fn counted(
+pub(crate) fn counted(
     b: &mut Builder<'_>,
     op: &str,
     line: ValueId,

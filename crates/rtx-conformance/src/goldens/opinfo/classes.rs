@@ -148,6 +148,22 @@ pub(super) fn as_variant(variant: &str, args: Vec<Argument>) -> Result<Vec<Argum
     }
 }
 
+/// What OpInfo's own function makes of several ops: the way back of a pool, from ones, at the places that it finds.
+pub(super) fn as_composed(op: &str, args: &[Argument], named: &[(&str, Argument)]) -> Result<Option<Vec<Tensor>>> {
+    let ("max_pool2d_with_indices_backward", [x]) = (op, args) else { return Ok(None) };
+    let find = |name: &str| named.iter().find(|(n, _)| *n == name).map(|(_, a)| a.clone());
+    let kernel = find("kernel_size").unwrap_or(Argument::None);
+    let stride = find("stride").filter(|s| !matches!(s, Argument::None)).unwrap_or_else(|| kernel.clone());
+    let rest = ["padding", "dilation", "ceil_mode"].map(|n| find(n).unwrap_or(Argument::None));
+    let pool: Vec<Argument> = [x.clone(), kernel, stride].into_iter().chain(rest).collect();
+    let found = rtx_tensor::call("max_pool2d_with_indices", &pool, &[])?;
+    let [out, indices] = found.as_slice() else { return Ok(None) };
+    let mut back = vec![rtx_tensor::ones_like(out).into()];
+    back.extend(pool);
+    back.push(indices.into());
+    rtx_tensor::call(op, &back, &[]).map(Some)
+}
+
 /// Arguments in PyTorch's order, where OpInfo wraps the function in one of its own: `(tensors, equation)` for einsum,
 /// `(self, condition, other)` for where.
 pub(super) fn as_pytorch(op: &str, mut args: Vec<Argument>) -> Vec<Argument> {
