@@ -1703,6 +1703,16 @@ impl Tensor {
     pub fn ones_like_with(&self, options: options::OnesLike) -> Tensor {
         TryTensor::try_ones_like_with(self, options).or_panic()
     }
+    /// Q C, Qᵀ C, C Q or C Qᵀ for the whole product Q of the reflections of self and τ, input2, and matrices C, input3.
+    #[track_caller]
+    pub fn ormqr(&self, input2: impl Operand, input3: impl Operand) -> Tensor {
+        TryTensor::try_ormqr(self, input2, input3).or_panic()
+    }
+    /// [`Tensor::ormqr`] with options.
+    #[track_caller]
+    pub fn ormqr_with(&self, input2: impl Operand, input3: impl Operand, options: options::Ormqr) -> Tensor {
+        TryTensor::try_ormqr_with(self, input2, input3, options).or_panic()
+    }
     /// out\[i, j\] = self\[i\] · vec2\[j\].
     #[track_caller]
     pub fn outer(&self, vec2: impl Operand) -> Tensor {
@@ -4068,6 +4078,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_ones_like_with(&self, options: options::OnesLike) -> Result<Tensor>;
+    /// [`Tensor::ormqr`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_ormqr(&self, input2: impl Operand, input3: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::ormqr_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_ormqr_with(&self, input2: impl Operand, input3: impl Operand, options: options::Ormqr) -> Result<Tensor>;
     /// [`Tensor::outer`].
     ///
     /// # Errors
@@ -6611,6 +6631,23 @@ impl TryTensor for Tensor {
         call_one(op!("ones_like"), &[Argument::from(self), options.dtype.into()])
     }
     #[track_caller]
+    fn try_ormqr(&self, input2: impl Operand, input3: impl Operand) -> Result<Tensor> {
+        self.try_ormqr_with(input2, input3, options::Ormqr::default())
+    }
+    #[track_caller]
+    fn try_ormqr_with(&self, input2: impl Operand, input3: impl Operand, options: options::Ormqr) -> Result<Tensor> {
+        call_one(
+            op!("ormqr"),
+            &[
+                Argument::from(self),
+                input2.argument(),
+                input3.argument(),
+                options.left.into(),
+                options.transpose.into(),
+            ],
+        )
+    }
+    #[track_caller]
     fn try_outer(&self, vec2: impl Operand) -> Result<Tensor> {
         call_one(op!("outer"), &[Argument::from(self), vec2.argument()])
     }
@@ -8508,6 +8545,19 @@ pub mod options {
     impl Default for OnesLike {
         fn default() -> Self {
             Self { dtype: None }
+        }
+    }
+    /// Options of [`crate::Tensor::ormqr_with`].
+    #[derive(Clone, Debug)]
+    pub struct Ormqr {
+        /// `left`
+        pub left: bool,
+        /// `transpose`
+        pub transpose: bool,
+    }
+    impl Default for Ormqr {
+        fn default() -> Self {
+            Self { left: true, transpose: false }
         }
     }
     /// Options of [`crate::Tensor::overlap_add_with`].
