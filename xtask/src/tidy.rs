@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates in which `unsafe` may stand (style: Unsafe).
-const UNSAFE: &[&str] = &["rtx-hal", "rtx-cpu", "rtx-kernel-cpu", "rustg", "rtx-runtime"];
+const UNSAFE: &[&str] = &["rtx-hal", "rtx-cpu", "rtx-cuda", "rtx-kernel-cpu", "rustg", "rtx-runtime"];
 /// Module names that say nothing.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "misc", "base"];
 /// A file is one subject.

@@ -1,5 +1,7 @@
 //! What holds across crates: golden training runs, benchmarks, and (in `tests/`) the contracts on whole programs.
 
 pub mod bench;
+pub mod cuda;
 pub mod goldens;
+pub mod on_device;
 pub mod programs;

@@ -13,11 +13,15 @@ fn main() -> ExitCode {
         ["goldens", "modules", rest @ ..] => goldens_modules(rest),
         ["goldens", "optim", rest @ ..] => directory_of(rest, "optim").and_then(|dir| goldens_optim(&dir)),
         ["bench", rest @ ..] => bench(rest),
+        ["cuda", "compile", rest @ ..] => cuda_compile(rest),
+        ["cuda", "samples", rest @ ..] => cuda_samples(rest),
         _ => Err("goldens train cnn|gpt|lstm [--dir DIR]\n\
             goldens opinfo [--dir DIR] [--op NAME] [--dtype f32|bf16|i64] [--failures] [--json FILE] [--bless]\n\
             goldens modules [--dir DIR] [--module NAME] [--failures] [--bless]\n\
             goldens optim [--dir DIR]\n\
-            bench [ROW ...] [--json FILE]"
+            bench [ROW ...] [--json FILE]\n\
+            cuda compile [--arch sm_90a,...] [--every N] [--texts DIR]\n\
+            cuda samples [--shard I/N] [--dtype f32|bf16|f16] [--op NAME]"
             .to_owned()),
     };
     match result {
@@ -26,6 +30,79 @@ fn main() -> ExitCode {
             eprintln!("{message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Words as `--name value` pairs with these names.
+fn options<'a>(rest: &[&'a str], names: &[&str]) -> Result<std::collections::HashMap<&'a str, &'a str>, String> {
+    let mut out = std::collections::HashMap::new();
+    for pair in rest.chunks(2) {
+        match pair {
+            [name, value] if names.contains(name) => _ = out.insert(*name, *value),
+            other => return Err(format!("unknown arguments {other:?}; takes {}", names.join(", "))),
+        }
+    }
+    Ok(out)
+}
+
+/// Every kernel of the table compiled for GPUs that need not be there.
+fn cuda_compile(rest: &[&str]) -> Result<(), String> {
+    use rtx_conformance::cuda;
+    let options = options(rest, &["--arch", "--every", "--texts"])?;
+    if let Some(dir) = options.get("--texts") {
+        std::fs::create_dir_all(dir).map_err(|e| e.to_string())?;
+        for (i, (text, name)) in cuda::all_texts()?.into_iter().enumerate() {
+            let file = format!("{dir}/{i:05}_{}.cu", name.replace(|c: char| !c.is_alphanumeric(), "_"));
+            std::fs::write(file, text).map_err(|e| e.to_string())?;
+        }
+        return Ok(());
+    }
+    let architectures: Vec<&str> =
+        options.get("--arch").map_or_else(|| cuda::ARCHITECTURES.to_vec(), |a| a.split(',').collect());
+    let every = options.get("--every").map_or(Ok(1), |n| n.parse()).map_err(|_| "--every takes a number")?;
+    let start = std::time::Instant::now();
+    let done = cuda::compile(&architectures, every)?;
+    println!(
+        "{} kernels compiled in {:.1} s, {} faults",
+        done.kernels,
+        start.elapsed().as_secs_f64(),
+        done.faults.len()
+    );
+    match done.faults.as_slice() {
+        [] => Ok(()),
+        faults => Err(faults.iter().take(40).cloned().collect::<Vec<_>>().join("\n")),
+    }
+}
+
+/// Every sample on GPU 0 beside the CPU.
+fn cuda_samples(rest: &[&str]) -> Result<(), String> {
+    use rtx_core::DType;
+    let options = options(rest, &["--shard", "--dtype", "--op"])?;
+    let shard = options.get("--shard").map(|s| {
+        let (i, n) = s.split_once('/').unwrap_or(("0", s));
+        i.parse().ok().zip(n.parse().ok()).ok_or("--shard takes I/N")
+    });
+    let floats = match options.get("--dtype") {
+        None => vec![None, Some(DType::BF16), Some(DType::F16)],
+        Some(&"f32") => vec![None],
+        Some(name) => vec![Some(DType::parse(name).ok_or("--dtype takes f32, bf16 or f16")?)],
+    };
+    let start = std::time::Instant::now();
+    let shard = shard.transpose()?.unwrap_or((0, 1));
+    let done = rtx_conformance::cuda::run_samples(shard, &floats, options.get("--op").copied())?;
+    println!(
+        "{} samples with the CPU's bits, {} ops within tolerance, {} refused, {} faults, {:.1} s",
+        done.same,
+        done.close.len(),
+        done.refused.len(),
+        done.faults.len(),
+        start.elapsed().as_secs_f64()
+    );
+    println!("  within tolerance: {}", done.close.iter().copied().collect::<Vec<_>>().join(" "));
+    println!("  refused: {}", done.refused.iter().cloned().collect::<Vec<_>>().join(" "));
+    match done.faults.as_slice() {
+        [] => Ok(()),
+        faults => Err(faults.join("\n")),
     }
 }
 

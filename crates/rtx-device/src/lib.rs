@@ -4,6 +4,9 @@
 //! devices.
 
 mod choose;
+mod cuda;
+
+pub use cuda::{cuda_compiler, cuda_driver};
 
 use rtx_compiler::Compiler;
 use rtx_cpu::CpuDevice;
@@ -68,7 +71,7 @@ impl From<Executor> for Device {
         Device(executor)
     }
 }
-/// `cpu`.
+/// `cpu`, `cuda:0`.
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.name())

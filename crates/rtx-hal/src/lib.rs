@@ -106,6 +106,10 @@ impl ErrorSlot {
     pub fn enter(&self, step: u32) {
         self.step.store(step, std::sync::atomic::Ordering::Relaxed)
     }
+    /// The launch that [`ErrorSlot::enter`] named last.
+    pub fn step(&self) -> u32 {
+        self.step.load(std::sync::atomic::Ordering::Relaxed)
+    }
     /// Reports `index` outside `0..bound`; the first report is kept.
     pub fn report(&self, index: i64, bound: i64) {
         use std::sync::atomic::Ordering::*;
@@ -225,6 +229,21 @@ pub trait Device: Send + Sync {
     unsafe fn launch_many(&self, code: &dyn Code, launches: &[Launch<'_>]) -> Result<()> {
         // SAFETY: the caller's promise for each launch.
         launches.iter().try_for_each(|launch| unsafe { self.launch(code, launch) })
+    }
+    /// Makes code ready for launches of these sizes, many at once where a driver compiles late.
+    ///
+    /// # Errors
+    /// As [`Device::load`].
+    fn make_ready(&self, _work: &[(&dyn Code, &[i64])]) -> Result<()> {
+        Ok(())
+    }
+    /// Waits until every kernel that may report has run, and brings its report to the slot. A driver whose kernels write
+    /// to the slot themselves has nothing to do.
+    ///
+    /// # Errors
+    /// [`Kind::Device`] when the device was lost.
+    fn settle(&self, _error: &ErrorSlot) -> Result<()> {
+        Ok(())
     }
     /// Number of successful `allocate` calls since the start.
     fn allocations(&self) -> u64;

@@ -11,6 +11,7 @@ use rtx_plan::{BufferArg, OutputPlace, Place, Plan, SizeExpr};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A plan made ready.
 pub(crate) struct Prepared {
@@ -27,6 +28,8 @@ pub(crate) struct Prepared {
     /// Which sizes depend on symbols.
     symbolic_sizes: Vec<(usize, SizeExpr)>,
     constants: Option<Memory>,
+    /// Is its code ready for the sizes it ran with first?
+    ready: AtomicBool,
 }
 
 /// Code by its text.
@@ -82,6 +85,7 @@ impl Prepared {
             sizes: Vec::new(),
             symbolic_sizes: Vec::new(),
             constants,
+            ready: AtomicBool::new(false),
             plan,
         };
         prepared.lay_out();
@@ -206,6 +210,7 @@ impl Workspace {
         let slots = self.acquire(executor, plan)?;
         self.fill_params(run)?;
         self.fill_arguments(run, &slots);
+        self.make_ready(executor, run.prepared)?;
         self.run_steps(executor, run.prepared)?;
         Ok(outputs(run, slots))
     }
@@ -256,6 +261,23 @@ impl Workspace {
         }
     }
 
+    /// At a plan's first run: drivers that compile for sizes do all of them at once, before anything is written.
+    fn make_ready(&self, executor: &Executor, prepared: &Prepared) -> Result<()> {
+        if prepared.ready.swap(true, Relaxed) {
+            return Ok(());
+        }
+        let of_step = |(code, instances): (&'_ Arc<dyn Code>, &Range<usize>)| {
+            let code = code.clone();
+            let sizes = prepared.instances[instances.clone()].iter().map(|(_, sizes)| sizes.clone());
+            sizes.map(move |sizes| (code.clone(), sizes)).collect::<Vec<_>>()
+        };
+        let work: Vec<(Arc<dyn Code>, Range<usize>)> =
+            prepared.codes.iter().zip(&prepared.steps).flat_map(of_step).collect();
+        let work: Vec<(&dyn Code, &[i64])> =
+            work.iter().map(|(code, sizes)| (&**code, &self.sizes[sizes.clone()])).collect();
+        executor.device().make_ready(&work)
+    }
+
     fn run_steps(&self, executor: &Executor, prepared: &Prepared) -> Result<(), Failed> {
         self.error.take();
         for (i, (code, instances)) in prepared.codes.iter().zip(&prepared.steps).enumerate() {
@@ -269,6 +291,8 @@ impl Workspace {
         }
         add(&executor.totals().launches, prepared.steps.len());
         add(&executor.totals().kernel_runs, prepared.instances.len());
+        let last = prepared.steps.len().saturating_sub(1);
+        executor.device().settle(&self.error).map_err(|error| Failed::InStep { step: last, error })?;
         match self.error.take() {
             None => Ok(()),
             Some(e) => {

@@ -5,6 +5,7 @@
 //! tensors, no devices, and no op by name.
 #![allow(unsafe_code, reason = "the tile VM reads and writes kernel arguments through pointers")]
 
+pub mod cuda;
 mod halves;
 mod isa;
 mod jit;

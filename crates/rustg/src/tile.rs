@@ -148,13 +148,13 @@ fn find_stages(nest: &Nest) -> Vec<u32> {
 }
 
 /// Which instructions vary over the walk axis.
-fn walking(nest: &Nest) -> Vec<bool> {
+pub(crate) fn walking(nest: &Nest) -> Vec<bool> {
     let walk: AxisSet = nest.walk().map_or(0, |w| 1 << w.0);
     nest.axis_sets().into_iter().map(|set| set & walk != 0).collect()
 }
 
 /// Does a store happen at every point of the walk?
-fn store_walks(nest: &Nest, store: &Store, walks: &[bool]) -> bool {
+pub(crate) fn store_walks(nest: &Nest, store: &Store, walks: &[bool]) -> bool {
     let named = nest.walk().is_some_and(|w| store.view.axis_set() >> w.0 & 1 != 0);
     named || walks[store.value.index()] || store.view.indexed.iter().any(|i| walks[i.index.index()])
 }

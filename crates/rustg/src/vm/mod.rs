@@ -8,7 +8,7 @@ mod maps;
 mod moves;
 mod reduce;
 mod run;
-mod space;
+pub(crate) mod space;
 
 pub use run::Scratch;
 pub(crate) use run::{Bindings, check_supported};

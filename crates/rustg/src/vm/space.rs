@@ -44,7 +44,7 @@ pub(super) struct BoundView {
     pub col: isize,
 }
 
-pub(super) fn value(size: Size, sizes: &[i64]) -> i64 {
+pub(crate) fn value(size: Size, sizes: &[i64]) -> i64 {
     match size {
         Size::Const(n) => n,
         Size::Arg(i) => sizes[i as usize],
@@ -53,7 +53,7 @@ pub(super) fn value(size: Size, sizes: &[i64]) -> i64 {
 fn stride_of(view: &View, axis: AxisId, sizes: &[i64]) -> i64 {
     view.strides.iter().find(|(a, _)| *a == axis).map_or(0, |&(_, s)| value(s, sizes))
 }
-fn views(nest: &Nest) -> impl Iterator<Item = &View> {
+pub(crate) fn views(nest: &Nest) -> impl Iterator<Item = &View> {
     let loads = nest.instrs.iter().filter_map(|i| match i {
         Instr::Load(view) => Some(view),
         _ => None,
@@ -140,14 +140,14 @@ impl Space {
 
 /// May `inner`, of `extent` points, take in `outer`, the axis before it? Every view must step from one row of it to
 /// the next as if it went on, and nothing may ask for a position along either.
-fn may_merge(nest: &Nest, sizes: &[i64], outer: AxisId, inner: AxisId, extent: i64) -> bool {
+pub(crate) fn may_merge(nest: &Nest, sizes: &[i64], outer: AxisId, inner: AxisId, extent: i64) -> bool {
     let positions = nest.instrs.iter().any(|i| matches!(i, Instr::Iota(a) if *a == outer || *a == inner));
     !positions && views(nest).all(|v| stride_of(v, outer, sizes) == stride_of(v, inner, sizes) * extent)
 }
 
 /// Is it better to walk down the rows of a tile? So when more views of both axes are contiguous along the last
 /// parallel axis than along the walk.
-fn walks_rows(nest: &Nest, sizes: &[i64], walk: AxisId, last: Option<&(AxisId, i64)>) -> bool {
+pub(crate) fn walks_rows(nest: &Nest, sizes: &[i64], walk: AxisId, last: Option<&(AxisId, i64)>) -> bool {
     let Some(&(last, _)) = last else { return false };
     let both = |v: &&View| stride_of(v, walk, sizes) != 0 && stride_of(v, last, sizes) != 0;
     let count = |axis| views(nest).filter(both).filter(|v| stride_of(v, axis, sizes) == 1).count();

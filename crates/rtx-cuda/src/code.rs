@@ -1,0 +1,311 @@
+//! Kernels as code: texts compiled for the grids that their sizes make, and launches of them.
+use crate::Template;
+use crate::device::{Context, lock};
+use crate::sys::{self, Handle};
+use crate::template::{Grid, Program};
+use rtx_core::{Error, Kind, Result};
+use rtx_hal::{Code, KernelSource, Lang, Launch};
+use rustg::{Instr, TileProg, cuda};
+use std::any::Any;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+
+/// An entry of a loaded module. Modules stay loaded: code is shared by plans and bounded by the runtime's cache.
+pub(crate) struct Function(Handle);
+// SAFETY: a handle of a context, used while that is current.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl Function {
+    /// Loads machine code; the context is current.
+    pub(crate) fn load(context: &Context, cubin: &[u8], entry: &CStr) -> Result<Self> {
+        let (mut module, mut function) = (null_mut(), null_mut());
+        // SAFETY: the code is NVRTC's, whole; two handles to write.
+        unsafe {
+            context.check((context.cuda.module_load)(&mut module, cubin.as_ptr().cast()), "a kernel's code")?;
+            context.check((context.cuda.module_function)(&mut function, module, entry.as_ptr()), "a kernel's entry")?;
+        }
+        Ok(Self(function))
+    }
+
+    /// Queues a launch.
+    ///
+    /// # Safety
+    /// The arguments are what the entry takes, and what they point to is there.
+    unsafe fn launch(&self, context: &Context, grid: Grid, arguments: &mut [u64]) -> Result<()> {
+        if grid.blocks == 0 {
+            return Ok(());
+        }
+        let Ok(blocks) = u32::try_from(grid.blocks).map(|b| b.min(i32::MAX as u32)) else {
+            return Err(Error::new(Kind::Unsupported, format!("cuda: a launch of {} blocks", grid.blocks)));
+        };
+        let mut bytes = size_of_val(arguments);
+        let mut extra: [*mut c_void; 5] =
+            [sys::ARGUMENTS, arguments.as_mut_ptr().cast(), sys::ARGUMENT_BYTES, (&raw mut bytes).cast(), null_mut()];
+        // SAFETY: the caller's promise.
+        let status = unsafe {
+            (context.cuda.launch)(
+                self.0,
+                blocks,
+                1,
+                1,
+                grid.threads,
+                1,
+                1,
+                grid.shared_bytes,
+                context.stream,
+                null_mut(),
+                extra.as_mut_ptr(),
+            )
+        };
+        context.check(status, "a launch")
+    }
+}
+
+/// What this driver's code is.
+pub(crate) enum CudaCode {
+    Tile(TileCode),
+    Native(NativeCode),
+}
+
+impl CudaCode {
+    /// Compiles what launches of these sizes need.
+    pub(crate) fn make_ready(&self, sizes: &[i64]) -> Result<()> {
+        match self {
+            CudaCode::Tile(tile) => tile.ready(sizes).map(|_| ()),
+            CudaCode::Native(native) => native.make_ready(sizes),
+        }
+    }
+
+    /// Equal for sizes that need the same kernels.
+    pub(crate) fn need(&self, sizes: &[i64]) -> u64 {
+        match self {
+            CudaCode::Tile(tile) => {
+                tile.own_sizes(sizes).map_or(0, |sizes| cuda::Grid::new(&tile.program, sizes).number())
+            }
+            CudaCode::Native(native) => native.need(sizes),
+        }
+    }
+
+    /// Queues a launch; the context is current.
+    ///
+    /// # Safety
+    /// As [`Code::run`].
+    pub(crate) unsafe fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                CudaCode::Tile(tile) => tile.launch(launch.buffers, launch.sizes, launch.error.step()),
+                CudaCode::Native(native) => native.launch(launch),
+            }
+        }
+    }
+}
+
+impl Code for CudaCode {
+    /// Queues the launch; what goes wrong is told by the device's next call, as every lost context does.
+    unsafe fn run(&self, launch: &Launch<'_>) {
+        // SAFETY: the caller's promise.
+        _ = unsafe { self.launch(launch) };
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Buffers, sizes, fault and step as a kernel's `Args`.
+fn pack(context: &Context, buffers: &[*mut u8], sizes: &[i64], step: u32) -> Vec<u64> {
+    let mut words: Vec<u64> = Vec::with_capacity(buffers.len() + sizes.len() + 4);
+    words.extend(buffers.iter().map(|b| b.addr() as u64));
+    words.resize(buffers.len().max(1), 0);
+    words.extend(sizes.iter().map(|s| *s as u64));
+    words.resize(buffers.len().max(1) + sizes.len().max(1), 0);
+    words.extend([context.fault, u64::from(step)]);
+    words
+}
+
+/// A tile program: a kernel for each grid that its sizes have made.
+pub(crate) struct TileCode {
+    program: TileProg,
+    context: Arc<Context>,
+    reports: bool,
+    kernels: Mutex<Kernels>,
+}
+
+#[derive(Default)]
+struct Kernels {
+    by_grid: HashMap<cuda::Grid, Arc<Function>>,
+    /// Sizes met, and what they came to.
+    by_sizes: HashMap<Vec<i64>, (Arc<Function>, cuda::Launch)>,
+}
+
+/// Lists of sizes that are remembered.
+const MOST_SIZES: usize = 4096;
+
+impl TileCode {
+    pub(crate) fn parse(context: &Arc<Context>, text: &str) -> Result<Self> {
+        let program = TileProg::parse(text).map_err(|e| Error::new(Kind::Internal, format!("tile program: {e}")))?;
+        let checks = |i: &Instr| matches!(i, Instr::Load(view) if view.indexed.iter().any(|x| x.checked));
+        let reports = program.nest().instrs.iter().any(checks);
+        Ok(Self { program, context: context.clone(), reports, kernels: Mutex::default() })
+    }
+
+    fn own_sizes<'s>(&self, sizes: &'s [i64]) -> Result<&'s [i64]> {
+        let few = || Error::new(Kind::Internal, "tile program: a launch with too few sizes");
+        sizes.get(..self.program.nest().sizes as usize).ok_or_else(few)
+    }
+
+    /// The kernel for these sizes, and its launch.
+    fn ready(&self, sizes: &[i64]) -> Result<(Arc<Function>, cuda::Launch)> {
+        let sizes = self.own_sizes(sizes)?;
+        if let Some((function, launch)) = lock(&self.kernels).by_sizes.get(sizes) {
+            return Ok((function.clone(), *launch));
+        }
+        let grid = cuda::Grid::new(&self.program, sizes);
+        let launch = grid.launch(&self.program, sizes);
+        let known = lock(&self.kernels).by_grid.get(&grid).cloned();
+        let function = match known {
+            Some(function) => function,
+            None => {
+                let entry = CString::new(cuda::ENTRY).unwrap_or_default();
+                // Not under the lock: several grids compile at once. One compiled twice is kept once.
+                let new = Arc::new(self.context.function(&cuda::print(&self.program, &grid), &entry)?);
+                lock(&self.kernels).by_grid.entry(grid).or_insert(new).clone()
+            }
+        };
+        let mut kernels = lock(&self.kernels);
+        if kernels.by_sizes.len() >= MOST_SIZES {
+            kernels.by_sizes.clear();
+        }
+        kernels.by_sizes.insert(sizes.to_vec(), (function.clone(), launch));
+        Ok((function, launch))
+    }
+
+    unsafe fn launch(&self, buffers: &[*mut u8], sizes: &[i64], step: u32) -> Result<()> {
+        let (function, launch) = self.ready(sizes)?;
+        if self.reports {
+            self.context.may_report.store(true, Relaxed);
+        }
+        let buffers = &buffers[..self.program.nest().buffers.len().min(buffers.len())];
+        let mut arguments = pack(&self.context, buffers, self.own_sizes(sizes)?, step);
+        let grid = Grid { blocks: launch.blocks.into(), threads: launch.threads, shared_bytes: 0 };
+        // SAFETY: the caller's promise: the kernel was printed for these arguments.
+        unsafe { function.launch(&self.context, grid, &mut arguments) }
+    }
+}
+
+/// A hand-written program.
+pub(crate) struct NativeCode {
+    program: Program,
+    context: Arc<Context>,
+    reports: bool,
+    epilogue: Option<TileCode>,
+    /// Of each stage, once it was needed.
+    functions: Mutex<Vec<Option<Arc<Function>>>>,
+}
+
+/// From this on an entry asks for shared memory that is not a kernel's by default.
+const USUAL_SHARED: u32 = 48 << 10;
+
+impl NativeCode {
+    pub(crate) fn new(context: &Arc<Context>, program: Program) -> Result<Self> {
+        let epilogue = program.epilogue.as_ref().map(|e| TileCode::parse(context, &e.text)).transpose()?;
+        Ok(Self {
+            reports: program.text.contains("report("),
+            functions: Mutex::new(vec![None; program.stages.len()]),
+            context: context.clone(),
+            epilogue,
+            program,
+        })
+    }
+
+    fn stage(&self, i: usize, grid: Grid) -> Result<Arc<Function>> {
+        if let Some(function) = &lock(&self.functions)[i] {
+            return Ok(function.clone());
+        }
+        let entry = CString::new(self.program.stages[i].entry).unwrap_or_default();
+        let new = Arc::new(self.context.function(&self.program.source(), &entry)?);
+        if grid.shared_bytes > USUAL_SHARED {
+            // SAFETY: the function is this context's.
+            let status =
+                unsafe { (self.context.cuda.function_set)(new.0, sys::DYNAMIC_SHARED, grid.shared_bytes as i32) };
+            self.context.check(status, "shared memory")?;
+        }
+        Ok(lock(&self.functions)[i].get_or_insert(new).clone())
+    }
+
+    /// As [`CudaCode::need`].
+    fn need(&self, sizes: &[i64]) -> u64 {
+        let own = &sizes[..self.program.arguments.1.min(sizes.len())];
+        let stages = self.program.stages.iter().fold(0, |n, stage| 2 * n + (stage.grid)(own).is_some() as u64);
+        let rest = match (&self.epilogue, &self.program.epilogue) {
+            (Some(tile), Some(e)) => cuda::Grid::new(&tile.program, &sizes[e.first_size.min(sizes.len())..]).number(),
+            _ => 0,
+        };
+        stages.wrapping_add(rest)
+    }
+
+    fn make_ready(&self, sizes: &[i64]) -> Result<()> {
+        let (all, sizes) = (sizes, &sizes[..self.program.arguments.1.min(sizes.len())]);
+        for (i, stage) in self.program.stages.iter().enumerate() {
+            if let Some(grid) = (stage.grid)(sizes) {
+                self.stage(i, grid)?;
+            }
+        }
+        match (&self.epilogue, &self.program.epilogue) {
+            (Some(tile), Some(e)) => tile.ready(&all[e.first_size.min(all.len())..]).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    unsafe fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+        let (buffers, sizes) = self.program.arguments;
+        let (Some(own), Some(own_sizes)) = (launch.buffers.get(..buffers), launch.sizes.get(..sizes)) else {
+            return Err(Error::new(Kind::Internal, "cuda: a launch with too few arguments"));
+        };
+        let step = launch.error.step();
+        if self.reports {
+            self.context.may_report.store(true, Relaxed);
+        }
+        let mut arguments = pack(&self.context, own, own_sizes, step);
+        for (i, stage) in self.program.stages.iter().enumerate() {
+            if let Some(grid) = (stage.grid)(own_sizes) {
+                // SAFETY: the caller's promise.
+                unsafe { self.stage(i, grid)?.launch(&self.context, grid, &mut arguments)? };
+            }
+        }
+        if let (Some(tile), Some(e)) = (&self.epilogue, &self.program.epilogue) {
+            // SAFETY: as above: the epilogue's arguments follow the kernel's.
+            unsafe { tile.launch(&launch.buffers[e.first_buffer..], &launch.sizes[e.first_size..], step)? };
+        }
+        Ok(())
+    }
+}
+
+/// The texts that a source becomes for launches of these sizes: what NVRTC is given. Needs no GPU.
+///
+/// # Errors
+/// As `Device::load`.
+pub fn texts(source: &KernelSource, templates: &[Arc<dyn Template>], sizes: &[i64]) -> Result<Vec<String>> {
+    let tile = |text: &str, sizes: &[i64]| {
+        let program = TileProg::parse(text).map_err(|e| Error::new(Kind::Internal, format!("tile program: {e}")))?;
+        let grid = cuda::Grid::new(&program, sizes);
+        Ok::<_, Error>(cuda::print(&program, &grid))
+    };
+    if source.lang == Lang::Tile {
+        return Ok(vec![tile(&source.text, sizes)?]);
+    }
+    let (name, rest) = source.text.split_once(' ').unwrap_or((&source.text, ""));
+    let template = templates.iter().find(|t| t.name() == name);
+    let none = || Error::new(Kind::Unsupported, format!("{name}: no kernel of cuda takes it"));
+    let program = template.ok_or_else(none)?.program(rest)?;
+    let mut texts = vec![program.source()];
+    if let Some(e) = &program.epilogue {
+        texts.push(tile(&e.text, &sizes[e.first_size.min(sizes.len())..])?);
+    }
+    Ok(texts)
+}

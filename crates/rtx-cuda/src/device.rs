@@ -1,0 +1,433 @@
+//! [`CudaDevice`]: memory, code and launches on one NVIDIA GPU.
+use crate::cache::CodeCache;
+use crate::code::{CudaCode, Function, NativeCode, TileCode};
+use crate::nvrtc::{Compiled, Nvrtc};
+use crate::staging::Staging;
+use crate::sys::{self, Address, Cuda, Handle, Status};
+use crate::{Template, library};
+use rtx_core::{Error, Kind, Result};
+use rtx_hal::{Code, Device, ErrorSlot, KernelSource, Lang, Launch, Target};
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Locks. What a panic elsewhere left is whole, so it is no obstacle.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a GPU is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// As its maker calls it.
+    pub name: String,
+    /// `sm_90a`.
+    pub arch: String,
+    /// How many processors it has.
+    pub multiprocessors: usize,
+    /// Bytes of memory in all.
+    pub memory_bytes: usize,
+    /// The CUDA version that the driver is for, as 13000.
+    pub driver: i32,
+    /// The compiler's, major and minor.
+    pub nvrtc: (i32, i32),
+}
+
+/// A GPU's context, its one stream, and what compiles for it.
+pub(crate) struct Context {
+    pub(crate) cuda: Cuda,
+    handle: Handle,
+    pub(crate) stream: Handle,
+    pool: Handle,
+    index: usize,
+    facts: Facts,
+    nvrtc: Nvrtc,
+    cache: CodeCache,
+    /// Where kernels report: a `Fault` in device memory.
+    pub(crate) fault: Address,
+    /// Has something run that may report, since the last look?
+    pub(crate) may_report: AtomicBool,
+    compiled: AtomicU64,
+    cached: AtomicU64,
+}
+// SAFETY: handles that the driver guards; a thread makes the context current before it uses them.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+/// Bytes of a `Fault`: state, index, bound.
+const FAULT_BYTES: usize = 24;
+
+thread_local! {
+    /// The context that is current in this thread.
+    static CURRENT: Cell<Handle> = const { Cell::new(null_mut()) };
+}
+
+impl Context {
+    /// Makes the context the calling thread's.
+    pub(crate) fn enter(&self) -> Result<()> {
+        if CURRENT.get() == self.handle {
+            return Ok(());
+        }
+        // SAFETY: the context is retained for the life of the process.
+        self.check(unsafe { (self.cuda.context_set)(self.handle) }, "its context")?;
+        CURRENT.set(self.handle);
+        Ok(())
+    }
+
+    /// A status as a result. A context that was lost says so at every later call.
+    pub(crate) fn check(&self, status: Status, what: &str) -> Result<()> {
+        check(&self.cuda, self.index, status, what)
+    }
+
+    /// Waits for all work.
+    pub(crate) fn wait(&self) -> Result<()> {
+        // SAFETY: the stream is this context's.
+        self.check(unsafe { (self.cuda.stream_wait)(self.stream) }, "earlier work")
+    }
+
+    /// An entry of a text, compiled now or found in the cache.
+    pub(crate) fn function(&self, text: &str, entry: &CStr) -> Result<Function> {
+        let flags = rustg::cuda::FLAGS.join(" ");
+        let version = format!("{}.{}", self.nvrtc.version.0, self.nvrtc.version.1);
+        let parts = [text, &flags, &self.facts.arch, &version];
+        let cubin = match self.cache.get(&parts) {
+            Some(cubin) => {
+                self.cached.fetch_add(1, Relaxed);
+                cubin
+            }
+            None => {
+                let Compiled { cubin, .. } = self.nvrtc.compile(text, &self.facts.arch, &rustg::cuda::FLAGS)?;
+                self.compiled.fetch_add(1, Relaxed);
+                self.cache.put(&parts, &cubin);
+                cubin
+            }
+        };
+        self.enter()?;
+        Function::load(self, &cubin, entry)
+    }
+}
+
+fn check(cuda: &Cuda, index: usize, status: Status, what: &str) -> Result<()> {
+    if status == 0 {
+        return Ok(());
+    }
+    let text = |get: unsafe extern "C" fn(Status, *mut *const std::ffi::c_char) -> Status| {
+        let mut text = std::ptr::null();
+        // SAFETY: the result is null or a constant string of the driver's.
+        unsafe {
+            get(status, &mut text);
+            if text.is_null() { "unknown".to_owned() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+        }
+    };
+    let kind = if status == sys::OUT_OF_MEMORY { Kind::Memory } else { Kind::Device };
+    let message = format!("cuda:{index}: {what}: {} ({})", text(cuda.error_text), text(cuda.error_name));
+    Err(Error::new(kind, message))
+}
+
+/// A GPU as a device. Launches are queued on one stream; a read waits for what comes before it.
+pub struct CudaDevice {
+    context: Arc<Context>,
+    target: Target,
+    templates: Vec<Arc<dyn Template>>,
+    staging: Mutex<Staging>,
+    allocations: AtomicU64,
+    live_bytes: AtomicUsize,
+    peak_bytes: AtomicUsize,
+}
+
+impl CudaDevice {
+    /// Opens GPU number `index` with these hand-written kernels.
+    ///
+    /// # Errors
+    /// [`Kind::Device`]: no driver, one that is too old, no such GPU, no NVRTC.
+    pub fn open(index: usize, templates: Vec<Arc<dyn Template>>) -> Result<Self> {
+        let hint = "install NVIDIA's driver, or name the folder of libcuda.so.1 in RTX_CUDA_LIB_PATH";
+        let library = library::open("NVIDIA driver", &["libcuda.so.1", "libcuda.so"], hint)?;
+        let old = |name| Error::new(Kind::Device, format!("cuda: this driver is too old: it lacks {name}"));
+        let cuda = Cuda::load(library).map_err(old)?;
+        let context = Arc::new(open_context(cuda, index, Nvrtc::open()?)?);
+        let facts = &context.facts;
+        let target = Target {
+            family: "cuda",
+            // A handful of names, each once a device.
+            isa: String::leak(facts.arch.clone()),
+            threads: facts.multiprocessors,
+        };
+        let counter = AtomicUsize::default;
+        Ok(Self {
+            target,
+            templates,
+            staging: Mutex::default(),
+            allocations: AtomicU64::new(0),
+            live_bytes: counter(),
+            peak_bytes: counter(),
+            context,
+        })
+    }
+
+    /// What the GPU is.
+    pub fn facts(&self) -> &Facts {
+        &self.context.facts
+    }
+
+    /// Kernels compiled by this process, and those found in the cache.
+    pub fn kernels(&self) -> (u64, u64) {
+        (self.context.compiled.load(Relaxed), self.context.cached.load(Relaxed))
+    }
+
+    /// Bytes allocated and not freed.
+    pub fn live_bytes(&self) -> usize {
+        self.live_bytes.load(Relaxed)
+    }
+
+    /// The most that [`CudaDevice::live_bytes`] has been.
+    pub fn peak_bytes(&self) -> usize {
+        self.peak_bytes.load(Relaxed)
+    }
+
+    /// Waits until everything that was queued has run.
+    ///
+    /// # Errors
+    /// [`Kind::Device`] when the device was lost.
+    pub fn wait(&self) -> Result<()> {
+        self.context.enter()?;
+        self.context.wait()
+    }
+
+    /// Bytes that are free on the card, and all there are.
+    fn memory(&self) -> (usize, usize) {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: two numbers to write; after a failure they are 0.
+        unsafe { (self.context.cuda.memory_info)(&mut free, &mut total) };
+        (free, total)
+    }
+
+    fn load_native(&self, text: &str) -> Result<Arc<dyn Code>> {
+        let name_end = text.find(char::is_whitespace).unwrap_or(text.len());
+        let (name, rest) = text.split_at(name_end);
+        let template = self.templates.iter().find(|t| t.name() == name);
+        let template =
+            template.ok_or_else(|| Error::new(Kind::Unsupported, format!("{name}: no kernel of cuda takes it")))?;
+        let program = template.program(rest.strip_prefix(' ').unwrap_or(rest))?;
+        Ok(Arc::new(CudaCode::Native(NativeCode::new(&self.context, program)?)))
+    }
+}
+
+fn open_context(cuda: Cuda, index: usize, nvrtc: Nvrtc) -> Result<Context> {
+    let ok = |status, what| check(&cuda, index, status, what);
+    let (mut driver, mut count, mut device) = (0, 0, 0);
+    let (mut handle, mut stream, mut pool) = (null_mut(), null_mut(), null_mut());
+    let mut name = [0u8; 128];
+    let (mut memory_bytes, mut fault) = (0, 0);
+    let refuse = |what: String| Error::new(Kind::Device, what);
+    // SAFETY: each call writes results that stand here; the order is the driver's.
+    unsafe {
+        ok((cuda.init)(0), "the driver does not start")?;
+        ok((cuda.driver_version)(&mut driver), "its version")?;
+        if driver / 1000 < nvrtc.version.0 {
+            let (major, minor) = nvrtc.version;
+            let what = format!(
+                "cuda: the driver is too old: it runs CUDA {}.{}, NVRTC is {major}.{minor}",
+                driver / 1000,
+                driver % 1000 / 10
+            );
+            return Err(
+                refuse(what).hint("update the driver, or install an older NVRTC: pip install nvidia-cuda-nvrtc-cu12")
+            );
+        }
+        ok((cuda.device_count)(&mut count), "the GPUs cannot be counted")?;
+        if index >= count as usize {
+            return Err(refuse(format!("cuda:{index}: there is no such GPU, of {count}")));
+        }
+        ok((cuda.device_get)(&mut device, index as i32), "no GPU")?;
+        ok((cuda.device_name)(name.as_mut_ptr().cast(), 127, device), "its name")?;
+        ok((cuda.device_memory)(&mut memory_bytes, device), "its memory")?;
+        ok((cuda.context_retain)(&mut handle, device), "its context")?;
+        ok((cuda.context_set)(handle), "its context")?;
+        ok((cuda.stream_create)(&mut stream, sys::NON_BLOCKING), "a stream")?;
+    }
+    let attribute = |of| {
+        let mut value = 0;
+        // SAFETY: one number to write.
+        ok(unsafe { (cuda.device_attribute)(&mut value, of, device) }, "an attribute").map(|()| value)
+    };
+    let (major, minor) = (attribute(sys::CAPABILITY_MAJOR)?, attribute(sys::CAPABILITY_MINOR)?);
+    if major < 8 {
+        let what = format!("cuda:{index}: compute capability {major}.{minor} is not supported; 8.0 is the least");
+        return Err(refuse(what));
+    }
+    if attribute(sys::MEMORY_POOLS)? == 0 {
+        return Err(refuse(format!("cuda:{index}: its driver has no memory pools")));
+    }
+    let multiprocessors = attribute(sys::MULTIPROCESSORS)? as usize;
+    let mut keep = u64::MAX;
+    // SAFETY: as above; what is freed stays with the process, in the order of the stream.
+    unsafe {
+        ok((cuda.pool_of)(&mut pool, device), "its memory pool")?;
+        ok((cuda.pool_set)(pool, sys::POOL_KEEPS, (&raw mut keep).cast()), "its memory pool")?;
+        ok((cuda.allocate)(&mut fault, FAULT_BYTES, stream), "memory")?;
+        ok((cuda.fill)(fault, 0, FAULT_BYTES, stream), "memory")?;
+    }
+    CURRENT.set(handle);
+    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    let facts = Facts {
+        name: String::from_utf8_lossy(&name[..end]).into_owned(),
+        arch: format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" }),
+        multiprocessors,
+        memory_bytes,
+        driver,
+        nvrtc: nvrtc.version,
+    };
+    Ok(Context {
+        cuda,
+        handle,
+        stream,
+        pool,
+        index,
+        facts,
+        nvrtc,
+        cache: CodeCache::of_user(),
+        fault,
+        may_report: AtomicBool::new(false),
+        compiled: AtomicU64::new(0),
+        cached: AtomicU64::new(0),
+    })
+}
+
+/// The code as this driver's.
+fn own(code: &dyn Code) -> Result<&CudaCode> {
+    let stranger = || Error::new(Kind::Internal, "cuda: code of another device");
+    code.as_any().downcast_ref::<CudaCode>().ok_or_else(stranger)
+}
+
+impl Device for CudaDevice {
+    fn name(&self) -> String {
+        format!("cuda:{}", self.context.index)
+    }
+
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<*mut u8> {
+        let context = &*self.context;
+        context.enter()?;
+        let mut address = 0;
+        let wanted = bytes.max(64);
+        let mut status = 0;
+        for attempt in 0..2 {
+            // SAFETY: one address to write.
+            status = unsafe { (context.cuda.allocate)(&mut address, wanted, context.stream) };
+            if status != sys::OUT_OF_MEMORY || attempt > 0 {
+                break;
+            }
+            // What was freed comes back when the stream has passed it.
+            context.wait()?;
+            // SAFETY: the pool is the device's.
+            context.check(unsafe { (context.cuda.pool_trim)(context.pool, 0) }, "its memory pool")?;
+        }
+        if status == sys::OUT_OF_MEMORY {
+            let ((free, total), live) = (self.memory(), self.live_bytes());
+            let message = format!(
+                "out of memory on {}: {bytes} bytes asked for, {live} in use, {free} free of {total}",
+                self.name()
+            );
+            return Err(Error::new(Kind::Memory, message));
+        }
+        context.check(status, "memory")?;
+        self.allocations.fetch_add(1, Relaxed);
+        let live = self.live_bytes.fetch_add(bytes, Relaxed) + bytes;
+        self.peak_bytes.fetch_max(live, Relaxed);
+        Ok(std::ptr::without_provenance_mut(address as usize))
+    }
+
+    unsafe fn free(&self, ptr: *mut u8, bytes: usize) {
+        self.live_bytes.fetch_sub(bytes, Relaxed);
+        if self.context.enter().is_ok() {
+            // SAFETY: the caller's promise; freed in the stream's order. A lost device keeps its memory.
+            unsafe { (self.context.cuda.free)(ptr.addr() as Address, self.context.stream) };
+        }
+    }
+
+    fn load(&self, source: &KernelSource) -> Result<Arc<dyn Code>> {
+        match source.lang {
+            Lang::Tile => Ok(Arc::new(CudaCode::Tile(TileCode::parse(&self.context, &source.text)?))),
+            Lang::Native => self.load_native(&source.text),
+        }
+    }
+
+    fn make_ready(&self, work: &[(&dyn Code, &[i64])]) -> Result<()> {
+        let mut seen = HashSet::new();
+        let mut wanted = Vec::new();
+        for (code, sizes) in work {
+            let own = own(*code)?;
+            if seen.insert((std::ptr::from_ref(own).addr(), own.need(sizes))) {
+                wanted.push((own, *sizes));
+            }
+        }
+        let (work, next) = (wanted, AtomicUsize::new(0));
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(work.len().max(1));
+        let failed: Mutex<Option<Error>> = Mutex::default();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while let Some((code, sizes)) = work.get(next.fetch_add(1, Relaxed)) {
+                        if let Err(e) = code.make_ready(sizes) {
+                            lock(&failed).get_or_insert(e);
+                        }
+                    }
+                });
+            }
+        });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
+    unsafe fn write(&self, dst: *mut u8, src: &[u8]) -> Result<()> {
+        self.context.enter()?;
+        // SAFETY: the caller says that there is room.
+        unsafe { lock(&self.staging).write(&self.context, dst.addr() as Address, src) }
+    }
+
+    unsafe fn read(&self, dst: &mut [u8], src: *const u8) -> Result<()> {
+        self.context.enter()?;
+        // SAFETY: the caller says that there are as many bytes.
+        unsafe { lock(&self.staging).read(&self.context, dst, src.addr() as Address) }
+    }
+
+    unsafe fn launch(&self, code: &dyn Code, launch: &Launch<'_>) -> Result<()> {
+        self.context.enter()?;
+        // SAFETY: the caller vouches for buffers and sizes.
+        unsafe { own(code)?.launch(launch) }
+    }
+
+    fn settle(&self, error: &ErrorSlot) -> Result<()> {
+        if !self.context.may_report.swap(false, Relaxed) {
+            return Ok(());
+        }
+        let context = &*self.context;
+        context.enter()?;
+        let mut fault = [0u8; FAULT_BYTES];
+        // SAFETY: the fault has as many bytes.
+        unsafe { lock(&self.staging).read(context, &mut fault, context.fault)? };
+        let word = |i: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&fault[8 * i..8 * i + 8]);
+            i64::from_le_bytes(bytes)
+        };
+        if word(0) != 0 {
+            error.enter(word(0) as u32 - 1);
+            error.report(word(1), word(2));
+            // SAFETY: as above.
+            context.check(unsafe { (context.cuda.fill)(context.fault, 0, FAULT_BYTES, context.stream) }, "memory")?;
+        }
+        Ok(())
+    }
+
+    fn allocations(&self) -> u64 {
+        self.allocations.load(Relaxed)
+    }
+}

@@ -1,0 +1,24 @@
+//! The CUDA driver: NVIDIA's libraries opened at run time, memory, kernels compiled and kept, launches.
+//!
+//! Nothing of NVIDIA's is needed to build: [`CudaDevice::open`] finds `libcuda` and NVRTC or says what is missing.
+//! Kernels arrive as text: tile programs, which `rustg` prints as CUDA C++ for the grid that their sizes make, and
+//! names of [`Template`]s, which whoever puts a device together brings along.
+//!
+//! Absent here: tensors, graphs, ops by name.
+#![allow(unsafe_code, reason = "a foreign library, and device memory is raw memory")]
+
+mod cache;
+mod code;
+mod device;
+mod library;
+mod nvrtc;
+mod staging;
+mod sys;
+mod template;
+
+pub use cache::CodeCache;
+pub use code::texts;
+pub use device::{CudaDevice, Facts};
+pub use nvrtc::{Compiled, Nvrtc};
+pub use rustg::cuda::FLAGS;
+pub use template::{Epilogue, Grid, Program, Stage, Template};
