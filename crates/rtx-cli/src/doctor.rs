@@ -2,7 +2,7 @@
 use crate::machine::{self, find_library};
 use crate::report::print_now;
 use crate::words::{bytes, count};
-use rustytorch::{self as torch, Result};
+use rustytorch::{self as torch, Device, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,10 @@ pub fn doctor() -> Result<()> {
     }
     let looked: Vec<String> = folders.iter().filter(|f| f.is_dir()).map(|f| f.display().to_string()).collect();
     print_now(&row("looked", &wrap(&looked.join(", "), 70)));
-    print_now(&row("device", &["rtx runs on cpu; --device with anything else is refused by this build".to_owned()]));
+    print_now(&row(
+        "device",
+        &[format!("--device: cpu, or cuda where a card is used; the best here is {}", Device::best())],
+    ));
     Ok(())
 }
 
@@ -88,7 +91,15 @@ fn cuda(folders: &[PathBuf]) -> Vec<String> {
                 Some(path) => format!("compiler {}", path.display()),
                 None => "no compiler: libnvrtc.so is not there (pip install nvidia-cuda-nvrtc-cu12 has it)".to_owned(),
             });
-            lines.push("not used: this build has no CUDA back end".to_owned());
+            match Device::cuda(0) {
+                Ok(device) => {
+                    lines.extend(device.describe());
+                    lines.push(
+                        "used with --device cuda: everything in f32, no tensor cores yet; see docs/cuda.md".to_owned(),
+                    );
+                }
+                Err(e) => lines.extend(wrap(&format!("not used: {}", e.message()), 90)),
+            }
         }
         None if devices > 0 => {
             lines.push(format!("{} in /dev, but no libcuda.so.1", count(devices as u64, "device", "devices")));

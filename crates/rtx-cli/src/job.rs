@@ -64,6 +64,7 @@ pub struct Closing {
 /// # Errors
 /// When there is no data, or too little.
 pub fn open(settings: &Settings) -> Result<Box<dyn Job>> {
+    torch::set_default_device(&crate::settings::device(&settings.device)?);
     match settings.task {
         Task::Sums => Ok(Box::new(Addition::open(settings)?)),
         Task::Text => Ok(Box::new(Text::open(settings)?)),

@@ -363,7 +363,7 @@ impl Settings {
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(bad(format!("dropout must be 0 or more and below 1, not {}", self.dropout)));
         }
-        check_device(&self.device)?;
+        device(&self.device)?;
         if self.width > MOST || self.layers > MOST || self.context > MOST || self.batch > MOST {
             return Err(bad(format!("width, layers, context and batch are {MOST} at most")));
         }
@@ -385,17 +385,22 @@ const FASHION_FOLDER: &str = "/usr/share/datasets/fashion-mnist";
 /// Sizes above this are slips of the keyboard.
 const MOST: usize = 1 << 20;
 
-fn check_device(name: &str) -> Result<()> {
-    if name == "cpu" {
-        return Ok(());
+/// The device that a name stands for.
+///
+/// # Errors
+/// What the machine lacks.
+pub fn device(name: &str) -> Result<rustytorch::Device> {
+    let known = |kind: &str| matches!(kind, "rocm" | "hip" | "metal" | "mps" | "vulkan");
+    let hint = "rtx doctor shows what this machine has and what rtx uses";
+    let refuse = |what: String| Err(Error::new(Kind::Device, what).hint(hint));
+    match name.split(':').next() {
+        Some("cpu" | "cuda") => name.parse().map_err(|e: Error| {
+            let hinted = Error::new(e.kind(), format!("--device {name}: {}", e.message()));
+            hinted.hint(hint)
+        }),
+        Some(kind) if known(kind) => refuse(format!("--device {name}: this build runs on cpu and cuda")),
+        _ => refuse(format!("--device {name}: no such device")),
     }
-    let what = match name.split(':').next() {
-        Some("cuda" | "rocm" | "hip" | "metal" | "mps" | "vulkan") => {
-            format!("--device {name}: this build runs on cpu")
-        }
-        _ => format!("--device {name}: no such device"),
-    };
-    Err(Error::new(Kind::Device, what).hint("rtx doctor shows what this machine has and what rtx uses"))
 }
 
 fn bad(what: String) -> Error {

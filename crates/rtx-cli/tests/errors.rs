@@ -72,8 +72,8 @@ fn flags_and_settings_that_make_no_sense() {
         ("train --text t.txt --data x", "--data goes with --task fashion-mnist, not with --task text"),
         ("train --preset gpt2", "--preset goes with --task text, not with --task sums"),
         (
-            "train --device cuda:0",
-            "--device cuda:0: this build runs on cpu\n  hint: rtx doctor shows what this machine has and what rtx uses",
+            "train --device metal",
+            "--device metal: this build runs on cpu and cuda\n  hint: rtx doctor shows what this machine has and what rtx uses",
         ),
         (
             "train --device abacus",

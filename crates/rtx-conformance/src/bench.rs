@@ -69,7 +69,8 @@ pub fn run(filters: &[&str], json: Option<&Path>) -> Result<()> {
         }
     }
     println!(
-        "cpu · {} threads · {} · strict · median of {ROUNDS} alternating rounds",
+        "{} · {} threads · {} · strict · median of {ROUNDS} alternating rounds",
+        torch::default_device(),
         torch::get_num_threads(),
         torch::cpu_capability()
     );
@@ -83,6 +84,7 @@ pub fn run(filters: &[&str], json: Option<&Path>) -> Result<()> {
         for _ in 0..ROUNDS {
             let from = Instant::now();
             (0..row.iterations).try_for_each(|_| work())?;
+            torch::default_device().synchronize()?;
             times[0].push(from.elapsed().as_secs_f64() * 1e3 / f64::from(row.iterations));
             for (peer, t) in peers.iter_mut().zip(&mut times[1..]) {
                 t.push(peer.time_ms(row)?);

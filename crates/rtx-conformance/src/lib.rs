@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod cuda;
+pub mod cuda_bench;
 pub mod goldens;
 pub mod on_device;
 pub mod programs;

@@ -4,7 +4,17 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut words: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let Some(at) = words.iter().position(|w| *w == "--device").filter(|at| at + 1 < words.len()) {
+        let name = words.drain(at..at + 2).next_back().unwrap_or_default();
+        match name.parse() {
+            Ok(device) => rustytorch::set_default_device(&device),
+            Err(e) => {
+                eprintln!("{e}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
     let result = match words.as_slice() {
         ["goldens", "opinfo", rest @ ..] => goldens_opinfo(rest),
         ["goldens", "train", name @ ("cnn" | "gpt" | "lstm"), rest @ ..] => {
@@ -15,13 +25,16 @@ fn main() -> ExitCode {
         ["bench", rest @ ..] => bench(rest),
         ["cuda", "compile", rest @ ..] => cuda_compile(rest),
         ["cuda", "samples", rest @ ..] => cuda_samples(rest),
-        _ => Err("goldens train cnn|gpt|lstm [--dir DIR]\n\
+        ["cuda", "bench", rest @ ..] => rtx_conformance::cuda_bench::run(rest).map_err(|e| e.to_string()),
+        _ => Err("every command takes --device cpu|cuda:0\n\
+            goldens train cnn|gpt|lstm [--dir DIR]\n\
             goldens opinfo [--dir DIR] [--op NAME] [--dtype f32|bf16|i64] [--failures] [--json FILE] [--bless]\n\
             goldens modules [--dir DIR] [--module NAME] [--failures] [--bless]\n\
             goldens optim [--dir DIR]\n\
             bench [ROW ...] [--json FILE]\n\
             cuda compile [--arch sm_90a,...] [--every N] [--texts DIR]\n\
-            cuda samples [--shard I/N] [--dtype f32|bf16|f16] [--op NAME]"
+            cuda samples [--shard I/N] [--dtype f32|bf16|f16] [--op NAME]\n\
+            cuda bench [ROW ...]"
             .to_owned()),
     };
     match result {

@@ -189,15 +189,6 @@ impl CudaDevice {
         self.peak_bytes.load(Relaxed)
     }
 
-    /// Waits until everything that was queued has run.
-    ///
-    /// # Errors
-    /// [`Kind::Device`] when the device was lost.
-    pub fn wait(&self) -> Result<()> {
-        self.context.enter()?;
-        self.context.wait()
-    }
-
     /// Bytes that are free on the card, and all there are.
     fn memory(&self) -> (usize, usize) {
         let (mut free, mut total) = (0, 0);
@@ -425,6 +416,22 @@ impl Device for CudaDevice {
             context.check(unsafe { (context.cuda.fill)(context.fault, 0, FAULT_BYTES, context.stream) }, "memory")?;
         }
         Ok(())
+    }
+
+    fn wait(&self) -> Result<()> {
+        self.context.enter()?;
+        self.context.wait()
+    }
+
+    fn describe(&self) -> Vec<String> {
+        let f = self.facts();
+        let gib = |bytes: usize| bytes as f64 / f64::from(1 << 30);
+        let ((free, total), driver) = (self.memory(), f.driver);
+        vec![
+            format!("{}, {}, {} multiprocessors", f.name, f.arch, f.multiprocessors),
+            format!("{:.1} GiB, {:.1} free", gib(total), gib(free)),
+            format!("driver for CUDA {}.{}, NVRTC {}.{}", driver / 1000, driver % 1000 / 10, f.nvrtc.0, f.nvrtc.1),
+        ]
     }
 
     fn allocations(&self) -> u64 {

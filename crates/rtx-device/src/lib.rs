@@ -51,6 +51,20 @@ impl Device {
         &self.0
     }
 
+    /// What it is, for people: a line each.
+    pub fn describe(&self) -> Vec<String> {
+        self.0.device().describe()
+    }
+
+    /// Runs everything this thread has recorded for it, and waits until it has run.
+    ///
+    /// # Errors
+    /// What went wrong, also in an earlier region of which no value tells; a lost device.
+    pub fn synchronize(&self) -> rtx_core::Result<()> {
+        self.0.flush()?;
+        self.0.device().wait()
+    }
+
     /// Runs everything this thread has recorded for it.
     ///
     /// # Errors

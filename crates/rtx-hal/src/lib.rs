@@ -245,6 +245,17 @@ pub trait Device: Send + Sync {
     fn settle(&self, _error: &ErrorSlot) -> Result<()> {
         Ok(())
     }
+    /// Waits until everything that was launched has run.
+    ///
+    /// # Errors
+    /// [`Kind::Device`] when the device was lost.
+    fn wait(&self) -> Result<()> {
+        Ok(())
+    }
+    /// What it is, for people: a line each.
+    fn describe(&self) -> Vec<String> {
+        vec![self.name()]
+    }
     /// Number of successful `allocate` calls since the start.
     fn allocations(&self) -> u64;
     /// What else the driver counts, by name, for people to read.

@@ -157,8 +157,9 @@ pub trait Module: Send + Sync {
         Self: Sized,
     {
         let place = place.into();
-        for tensor in self.state_dict().values().filter(|t| t.dtype().is_float()) {
-            tensor.set_data(&tensor.to(place.clone()));
+        for tensor in self.state_dict().values() {
+            let dtype = place.dtype.filter(|_| tensor.dtype().is_float());
+            tensor.set_data(&tensor.detach().to(Place { dtype, ..place.clone() }));
         }
         self
     }

@@ -173,6 +173,9 @@ impl Recorder<'_> {
     /// # Panics
     /// When it lies on another device.
     pub fn import(&mut self, value: &Value) -> ValueId {
+        if value.executor() != self.executor && value.is_number() {
+            return self.import_number(value);
+        }
         assert!(
             value.executor() == self.executor,
             "import: the value is on {:?}, the region on {:?}",
@@ -200,6 +203,19 @@ impl Recorder<'_> {
         };
         self.body.imported.insert(address, id);
         self.body.set_exported(id, value);
+        id
+    }
+
+    /// A host number that was made for another device.
+    fn import_number(&mut self, value: &Value) -> ValueId {
+        let State::Number(bits) = value.state() else { unreachable!("the caller has looked") };
+        let address = Arc::as_ptr(&value.0) as usize;
+        if let Some(&id) = self.body.imported.get(&address) {
+            return id;
+        }
+        self.body.numbers.push(value.clone());
+        let id = self.body.graph.push_param(value.ty().dtype, bits, self.location);
+        self.body.imported.insert(address, id);
         id
     }
 

@@ -210,7 +210,7 @@ fn call_hook(hook: &Hook, grad: &Traced, options: Options) -> Result<Traced> {
 }
 
 fn add(a: &Traced, b: &Traced, options: Options) -> Result<Traced> {
-    engine::record(options.at, |r| {
+    engine::record_where([&a.value, &b.value], options.at, |r| {
         let mut trace = Trace::new(r, options.create_graph);
         let (a, b) = (trace.import(a)?, trace.import(b)?);
         let sum = trace.recorder.builder().add_cotangents(a, b)?;
@@ -222,7 +222,8 @@ type Cotangents = SmallVec<[Option<Traced>; 4]>;
 
 fn op_gradients(at: &Waiting, payload: &Payload, rule: &OpRule, options: Options) -> Result<Cotangents> {
     let record = &at.record;
-    engine::record(record.location, |r| {
+    let given = at.cotangents.iter().flatten().map(|t| &t.value);
+    engine::record_where(given, record.location, |r| {
         let mut trace = Trace::new(r, options.create_graph);
         let mut ids: SmallVec<[ValueId; 4]> = SmallVec::new();
         for (saved, edge) in rule.inputs.iter().zip(&payload.edges) {
@@ -273,7 +274,8 @@ fn seed(out: &Tensor, gradient: Option<&Tensor>, at: Location) -> Result<Traced>
         return Err(Error::new(Kind::Autograd, what).hint("call .sum(..) or .mean(..) first, or give a gradient"));
     }
     let Type { dtype, shape } = out.ty();
-    engine::record(at, |r| {
+    let there = out.traced()?.value;
+    engine::record_where([&there], at, |r| {
         let one = r.builder().full(dtype, &Shape::scalar(), 1.0)?;
         let one = r.builder().expand(one, &shape)?;
         Ok(Traced { value: r.export(one), edge: None })

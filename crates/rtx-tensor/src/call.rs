@@ -351,7 +351,7 @@ fn record_with<T>(
     export: impl FnOnce(&mut Trace<'_, '_>, Outs) -> Result<T>,
 ) -> Result<T> {
     let taping = is_taping();
-    engine::record(at, |r| {
+    engine::record_where(tensors.iter().map(|t| &t.value), at, |r| {
         let mut trace = Trace::new(r, taping);
         let mut ids: SmallVec<[ValueId; 4]> = SmallVec::with_capacity(tensors.len());
         for t in tensors {

@@ -147,7 +147,7 @@ fn run<T: Tensors>(f: impl FnOnce() -> T) -> Result<T> {
 fn record_outs(at: Location, program: Program, outs: Vec<Traced>) -> Result<Vec<Traced>> {
     let ids: Vec<Option<ValueId>> = outs.iter().map(|t| program.id(&t.value)).collect();
     let wanted: Vec<ValueId> = ids.iter().flatten().copied().collect();
-    let values = engine::record(at, |r| {
+    let values = engine::record_where(outs.iter().map(|t| &t.value), at, |r| {
         let now = frame::replay(r, &program, &wanted, 0);
         let export = |(t, id): (&Traced, &Option<ValueId>)| match id.and_then(|id| now.get(&id)) {
             Some(&v) => r.export(v),
@@ -181,8 +181,8 @@ impl Again {
         let Some(program) = lock(&self.0).take() else { return Ok(()) };
         let generation = GENERATION.fetch_add(1, Relaxed).max(1);
         frame::outside_batches(|| {
-            engine::record(at, |r| {
-                let held = program.held();
+            let held = program.held();
+            engine::record_where(held.iter().map(|(_, v)| v), at, |r| {
                 let wanted: Vec<ValueId> = held.iter().map(|(id, _)| *id).collect();
                 let now = frame::replay(r, &program, &wanted, generation);
                 for (id, value) in &held {

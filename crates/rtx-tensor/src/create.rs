@@ -56,7 +56,7 @@ pub(crate) fn scalar(value: Scalar, dtype: DType) -> Result<Tensor> {
     if dtype.size() > size_of::<u64>() {
         return from_numbers(&[value], dtype, vec![]);
     }
-    Ok(Tensor::from_value(Value::number(engine::cpu(), dtype, value)?))
+    Ok(Tensor::from_value(Value::number(&engine::executor(), dtype, value)?))
 }
 /// The integers of a range, `i64`. Where it starts makes no new plan.
 #[track_caller]
@@ -138,7 +138,7 @@ pub fn from_bytes(dtype: DType, shape: impl IntoShape, bytes: &[u8]) -> Result<T
     if ty.bytes() != bytes.len() {
         return Err(Error::new(Kind::Shape, format!("from_bytes: {} bytes for {ty}", bytes.len())));
     }
-    Ok(Tensor::from_value(Value::from_bytes(engine::cpu(), ty, bytes)?))
+    Ok(Tensor::from_value(Value::from_bytes(&engine::executor(), ty, bytes)?))
 }
 
 /// Nested arrays and vectors of numbers.

@@ -1,6 +1,17 @@
-//! What `.to(…)` accepts.
+//! Devices: where tensors are made, and what `.to(…)` accepts.
+use crate::engine;
 use rtx_core::DType;
 pub use rtx_device::Device;
+
+/// From here on, tensors that are made from nothing (`zeros`, `tensor!`, a module's parameters) are made there; at first
+/// on the processor. For the whole process: call it once, before anything is made.
+pub fn set_default_device(device: &Device) {
+    engine::set_default(device.executor().clone())
+}
+/// Where tensors are made when nothing says otherwise.
+pub fn default_device() -> Device {
+    engine::executor().into()
+}
 
 /// A dtype, a device, or both.
 #[derive(Clone, Debug, Default)]

@@ -164,7 +164,7 @@ pub(crate) fn within<T>(
             }
         }
     }
-    let frame = Frame::enter(engine::cpu(), purpose.name());
+    let frame = Frame::enter(&engine::executor(), purpose.name());
     let mut notes = Notes::default();
     let mut given = Vec::new();
     for (ty, edge) in types {

@@ -58,7 +58,7 @@ pub use create::{
     Literal, arange, arange_step, cat, equal, eye, from_bytes, from_slice, full, full_like, linspace, literal,
     meshgrid, ones, ones_like, stack, zeros, zeros_like,
 };
-pub use device::{Device, Place};
+pub use device::{Device, Place, default_device, set_default_device};
 pub use index::{Ellipsis, NewAxis, step};
 pub use methods::{TryTensor, options};
 pub use number::IntoScalar;

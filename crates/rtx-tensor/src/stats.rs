@@ -2,9 +2,9 @@
 use crate::{Result, engine};
 pub use rtx_runtime::{BudgetReport, Counters, HeldValue};
 
-/// What has happened so far on the processor; subtract two snapshots for what happened between them.
+/// What has happened so far on the usual device; subtract two snapshots for what happened between them.
 pub fn counters() -> Counters {
-    engine::cpu().counters()
+    engine::executor().counters()
 }
 /// Bytes of values and plans now, and the most there have been since [`reset_peak_memory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub fn memory() -> Memory {
 /// # drop(logits);
 /// ```
 pub fn largest_values(n: usize) -> Vec<HeldValue> {
-    engine::cpu().largest_values(n)
+    engine::executor().largest_values(n)
 }
 /// What the device's driver counts since the process began, by name: how much code was printed, and what was left to
 /// the tile VM.
@@ -42,22 +42,22 @@ pub fn device_details() -> Vec<(&'static str, u64)> {
 }
 /// Starts a new measurement of the peak.
 pub fn reset_peak_memory() {
-    engine::cpu().reset_peak()
+    engine::executor().reset_peak()
 }
 /// Gives memory that is kept for reuse back to the system.
 pub fn empty_cache() {
-    engine::cpu().trim()
+    engine::executor().trim()
 }
 /// What the last plan that was made inside [`crate::autograd::memory_budget`] came to.
 pub fn budget_report() -> Option<BudgetReport> {
-    engine::cpu().budget_report()
+    engine::executor().budget_report()
 }
 /// Runs everything that this thread has recorded.
 ///
 /// # Errors
 /// What went wrong while it ran, with the line that recorded the op.
 pub fn flush() -> Result<()> {
-    engine::cpu().flush()
+    engine::executor().flush()
 }
 /// The end of a training step: what was recorded is one region. It runs when the next op is recorded or value read,
 /// so that gradients dropped until then are never stored. Optimizers call this.
@@ -65,12 +65,12 @@ pub fn flush() -> Result<()> {
 /// # Errors
 /// What went wrong in an earlier region of which no value tells.
 pub fn end_step() -> Result<()> {
-    engine::cpu().seal_step()
+    engine::executor().seal_step()
 }
 /// Runs `f`, which must find every plan it needs.
 ///
 /// # Errors
 /// When a plan was compiled meanwhile; the message says for what.
 pub fn no_new_plans<R>(f: impl FnOnce() -> R) -> Result<R> {
-    engine::cpu().no_new_plans(f)
+    engine::executor().no_new_plans(f)
 }

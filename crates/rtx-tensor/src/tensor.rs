@@ -138,7 +138,7 @@ impl Tensor {
             return Ok(t.clone());
         }
         let taping = whole.edge.is_some();
-        let t = engine::record(Location::caller(), |r| {
+        let t = engine::record_where([&whole.value], Location::caller(), |r| {
             let mut trace = Trace::new(r, taping);
             let base = trace.import(&whole)?;
             let shown = handle.view.read(&mut trace.recorder.builder(), base)?;
@@ -162,7 +162,7 @@ impl Tensor {
         handle.root.check_writable(op)?;
         handle.view.check_writable(op)?;
         let (whole, _) = handle.root.contents();
-        let new = engine::record(Location::caller(), |r| {
+        let new = engine::record_where([&whole.value], Location::caller(), |r| {
             let mut trace = Trace::new(r, is_taping());
             let base = trace.import(&whole)?;
             let shown = handle.view.read(&mut trace.recorder.builder(), base)?;
@@ -199,9 +199,10 @@ impl Tensor {
         }
         let new = data.traced()?;
         let (old, _) = self.0.root.contents();
-        if !new.value.is_ready() && new.value.ty() == old.value.ty() {
+        let same_device = new.value.executor() == old.value.executor();
+        if !new.value.is_ready() && new.value.ty() == old.value.ty() && same_device {
             // If what computes the new value fails before it begins, the cell stays as it was (contract R6).
-            engine::record(Location::caller(), |r| {
+            engine::record_where([&old.value], Location::caller(), |r| {
                 let (new, old) = (r.import(&new.value), r.import(&old.value));
                 r.replaces(new, old);
                 Ok(())
@@ -345,11 +346,27 @@ impl Tensor {
     }
     #[track_caller]
     pub(crate) fn try_to_place(&self, place: Place) -> Result<Tensor> {
+        let moved = match place.device {
+            Some(device) if device != self.device() => self.moved(&device)?,
+            _ => self.alias(),
+        };
         let dtype = place.dtype.unwrap_or(self.dtype());
         if dtype == self.dtype() {
-            return Ok(self.alias());
+            return Ok(moved);
         }
-        call::record_one(&[self.into()], |b, x| b.cast(x[0], dtype))
+        call::record_one(&[(&moved).into()], |b, x| b.cast(x[0], dtype))
+    }
+    /// A copy on another device. Runs what computes it.
+    #[track_caller]
+    fn moved(&self, device: &Device) -> Result<Tensor> {
+        if self.requires_grad() && is_taping() {
+            let what = format!("to: the way of gradients from {} to {device} is not recorded", self.device());
+            return Err(Error::new(Kind::Unsupported, what)
+                .hint("move before requires_grad_(), or detach() first; a module moves with .to(&device)"));
+        }
+        let value = self.traced()?.value;
+        let copy = Value::from_bytes(device.executor(), value.ty().clone(), &value.read()?)?;
+        Ok(Tensor::from_value(copy))
     }
 }
 

@@ -190,7 +190,7 @@ impl Rewrite<'_> {
             return Err(Error::new(Kind::Unsupported, what).hint("differentiate inside: vmap(grad(f))"));
         }
         let (randomness, out_dims) = self.options;
-        let made = engine::record(self.at, |r| {
+        let made = engine::record_where(self.given.iter().map(|t| &t.value), self.at, |r| {
             let mut trace = Trace::new(r, taping);
             let mut batcher = Batcher::new(&program.graph, Dim::from(self.count), randomness);
             for (p, t) in placeholders.iter().zip(self.given) {
