@@ -188,11 +188,15 @@ impl Importer<'_> {
     ) -> Result<SmallVec<[ValueId; 1]>> {
         let node = graph.node(id);
         let types: SmallVec<[Type; 1]> = node.outs().map(|v| graph.ty(v).clone()).collect();
-        let claim = self.claims.iter().find_map(|c| Some((c.name(), c.claim(graph, id, self.target)?)));
-        if let Some((name, claimed)) = claim {
+        let claim = self.claims.iter().find_map(|c| Some((c, c.claim(graph, id, self.target)?)));
+        if let Some((claim, claimed)) = claim {
+            let (name, target) = (claim.name(), self.target);
             let (outs, fresh) = self.out.add(node.op.clone(), inputs, &types, at);
             if fresh {
-                let claimed = renamed(claimed, node.inputs.as_slice(), inputs, node.first, outs[0])?;
+                let mut claimed = renamed(claimed, node.inputs.as_slice(), inputs, node.first, outs[0])?;
+                let sources: SmallVec<[_; 4]> =
+                    claimed.operands.iter().map(|g| self.cast_source(g.value, at)).collect();
+                claim.absorb_casts(&mut claimed, &sources, target);
                 let node = self.out.graph.value(outs[0]).node;
                 self.granted.insert(node, Granted { name, claimed });
             }
@@ -250,6 +254,16 @@ impl Importer<'_> {
                 self.expand(inputs, at, |b, operands| body(b, attrs, operands))
             }
         }
+    }
+
+    /// What a value was cast from, where the recorded op that is being imported made the cast: whether a claim absorbs it
+    /// does not depend on neighbours then (contract N4).
+    fn cast_source(&self, v: ValueId, at: Origin) -> Option<(ValueId, DType)> {
+        let node = self.out.graph.value(v).node;
+        let own = self.out.origins[node.index()].contains(&at.node);
+        let node = self.out.graph.node(node);
+        let cast = matches!(node.op, Op::Prim(Prim::Cast(_)));
+        (own && cast).then(|| (node.inputs[0], self.out.graph.ty(node.inputs[0]).dtype))
     }
 
     /// Does a kernel take a composite of halves once its operands are f32? Its body computes in f32, too: what it

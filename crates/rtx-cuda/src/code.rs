@@ -228,7 +228,7 @@ impl NativeCode {
             return Ok(function.clone());
         }
         let entry = CString::new(self.program.stages[i].entry).unwrap_or_default();
-        let new = Arc::new(self.context.function(&self.program.source(), &entry)?);
+        let new = Arc::new(self.context.function(&self.program.source(&self.program.stages[i]), &entry)?);
         if grid.shared_bytes > USUAL_SHARED {
             // SAFETY: the function is this context's.
             let status =
@@ -303,7 +303,9 @@ pub fn texts(source: &KernelSource, templates: &[Arc<dyn Template>], sizes: &[i6
     let template = templates.iter().find(|t| t.name() == name);
     let none = || Error::new(Kind::Unsupported, format!("{name}: no kernel of cuda takes it"));
     let program = template.ok_or_else(none)?.program(rest)?;
-    let mut texts = vec![program.source()];
+    let own = &sizes[..program.arguments.1.min(sizes.len())];
+    let runs = program.stages.iter().filter(|s| (s.grid)(own).is_some());
+    let mut texts: Vec<String> = runs.map(|s| program.source(s)).collect();
     if let Some(e) = &program.epilogue {
         texts.push(tile(&e.text, &sizes[e.first_size.min(sizes.len())..])?);
     }

@@ -32,6 +32,8 @@ pub struct Program {
 pub struct Stage {
     /// Its name.
     pub entry: &'static str,
+    /// Lines before the program's text: what of it this entry is.
+    pub define: &'static str,
     /// The grid for these sizes; `None` where another entry serves them.
     pub grid: fn(&[i64]) -> Option<Grid>,
 }
@@ -65,10 +67,10 @@ pub struct Epilogue {
 }
 
 impl Program {
-    /// The whole text.
-    pub fn source(&self) -> String {
+    /// The whole text of an entry.
+    pub fn source(&self, stage: &Stage) -> String {
         let (buffers, sizes) = self.arguments;
         let arguments = format!("struct Args {{ u8* b[{buffers}]; i64 s[{sizes}]; Fault* fault; u64 step; }};\n");
-        [self.prelude.as_str(), &arguments, &self.text].concat()
+        [self.prelude.as_str(), &arguments, stage.define, &self.text].concat()
     }
 }

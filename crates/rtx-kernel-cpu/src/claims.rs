@@ -66,12 +66,13 @@ impl Claim for GemmClaim {
     fn name(&self) -> &'static str {
         "gemm"
     }
-    fn claim(&self, graph: &Graph, node: NodeId, _: &Target) -> Option<Claimed> {
+    fn claim(&self, graph: &Graph, node: NodeId, target: &Target) -> Option<Claimed> {
         let node = graph.node(node);
         let Op::Prim(Prim::Dot { batch, contract }) = &node.op else { return None };
         let &[lhs, rhs] = node.inputs.as_slice() else { return None };
         let dtype = graph.ty(lhs).dtype;
-        if !matches!(dtype, DType::F32 | DType::F64 | DType::I32 | DType::I64) {
+        let taken = matches!(dtype, DType::F32 | DType::F64 | DType::I32 | DType::I64);
+        if !taken && !(has_tensor_cores(target) && is_half(dtype)) {
             return None;
         }
         let axes = DotAxes::of(batch, contract, graph.ty(lhs).rank(), graph.ty(rhs).rank())?;
@@ -93,6 +94,24 @@ impl Claim for GemmClaim {
             in_place: vec![],
         })
     }
+    fn absorb_casts(&self, claimed: &mut Claimed, sources: &[Option<(ValueId, DType)>], target: &Target) -> bool {
+        let &[Some((lhs, l)), Some((rhs, r))] = sources else { return false };
+        if l != r || !is_half(l) || claimed.text != "gemm f32" || !has_tensor_cores(target) {
+            return false;
+        }
+        // Products of halves are exact in f32: only the order of the sums is the tensor cores'.
+        claimed.text = format!("gemm {l} f32");
+        (claimed.operands[0].value, claimed.operands[1].value) = (lhs, rhs);
+        true
+    }
+}
+
+/// Do kernels multiply halves as they are?
+fn has_tensor_cores(target: &Target) -> bool {
+    target.family == "cuda"
+}
+fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
 }
 
 /// Axes of the left side, the right side and the result that are walked as one; empty where a side lacks them.

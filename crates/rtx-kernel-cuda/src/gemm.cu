@@ -1,3 +1,4 @@
+#if !VECTOR
 // C[b0, b1, i, j] = sum of A[b0, b1, i, p] B[b0, b1, p, j], p ascending by fused multiply-add in chunks of 512.
 template <int TILE, int STEP, int EACH>
 __device__ __forceinline__ void tiled(const Args& a) {
@@ -62,11 +63,12 @@ __device__ __forceinline__ void tiled(const Args& a) {
             if (i < m && j < n) C[(i64)i * s[15] + (i64)j * s[16]] = total[r][c];
         }
 }
-extern "C" __global__ void __launch_bounds__(256) gemm_small(const __grid_constant__ Args a) { tiled<64, 16, 4>(a); }
 #if LARGE
 extern "C" __global__ void __launch_bounds__(256) gemm_large(const __grid_constant__ Args a) { tiled<128, 8, 8>(a); }
+#else
+extern "C" __global__ void __launch_bounds__(256) gemm_small(const __grid_constant__ Args a) { tiled<64, 16, 4>(a); }
 #endif
-
+#else
 // One row or column: element p to lane p mod 16, blocks of 4096, lanes by halves, blocks pairwise.
 extern "C" __global__ void __launch_bounds__(256) gemm_vector(const __grid_constant__ Args a) {
     const i64* s = a.s;
@@ -93,3 +95,4 @@ extern "C" __global__ void __launch_bounds__(256) gemm_vector(const __grid_const
     while (top > 0) sum = add(stack[--top], sum);
     if (lane == 0 && own < outputs) ((T*)a.b[2])[b0 * s[13] + b1 * s[14] + i * s[15] + j * s[16]] = sum;
 }
+#endif

@@ -1,6 +1,7 @@
 //! `gemm`: batched matrix products of any strides.
 //!
-//! Text: `<dtype>`, then from the second line on the epilogue's tile program. Sizes: `b0 b1 m n k`, then the strides of
+//! Text: `<dtype>`, or `<half> <dtype of C>`: halves are multiplied by tensor cores and summed in f32, in an order that
+//! is the hardware's; then from the second line on the epilogue's tile program. Sizes: `b0 b1 m n k`, then the strides of
 //! A `b0 b1 m k`, of B `b0 b1 k n`, of C `b0 b1 m n`.
 use crate::{head_and_epilogue, product, type_of};
 use rtx_core::Result;
@@ -18,36 +19,87 @@ impl Template for Gemm {
         "gemm"
     }
     fn program(&self, text: &str) -> Result<Program> {
-        let (dtype, epilogue) = head_and_epilogue(text);
-        let t = type_of("gemm", dtype.trim(), text)?;
+        let (head, epilogue) = head_and_epilogue(text);
+        let (dtype, out) = head.trim().split_once(' ').unwrap_or((head.trim(), head.trim()));
+        let t = type_of("gemm", dtype, text)?;
+        let epilogue = (!epilogue.trim().is_empty()).then(|| Epilogue {
+            text: epilogue.to_owned(),
+            first_buffer: 2,
+            first_size: SIZES,
+        });
+        if matches!(t, "f16" | "bf16") {
+            let out = type_of("gemm", out, text)?;
+            return Ok(Program {
+                prelude: prelude([]),
+                arguments: (3, SIZES),
+                text: format!(
+                    "typedef {t} T;\ntypedef {out} O;\n#define HALF \"{t}\"\n{}",
+                    include_str!("gemm_half.cu")
+                ),
+                stages: vec![
+                    Stage { entry: "gemm_vector", define: "#define VECTOR 1\n", grid: vector },
+                    Stage {
+                        entry: "gemm_half",
+                        define: "#define A_ALONG 1\n#define B_ALONG 1\n",
+                        grid: |s| half(s, true, true),
+                    },
+                    Stage {
+                        entry: "gemm_half",
+                        define: "#define A_ALONG 1\n#define B_ALONG 0\n",
+                        grid: |s| half(s, true, false),
+                    },
+                    Stage {
+                        entry: "gemm_half",
+                        define: "#define A_ALONG 0\n#define B_ALONG 1\n",
+                        grid: |s| half(s, false, true),
+                    },
+                    Stage {
+                        entry: "gemm_half",
+                        define: "#define A_ALONG 0\n#define B_ALONG 0\n",
+                        grid: |s| half(s, false, false),
+                    },
+                ],
+                epilogue,
+            });
+        }
         Ok(Program {
             prelude: prelude([]),
             arguments: (3, SIZES),
-            text: format!(
-                "typedef {t} T;\n#define LARGE {}\n{}",
-                !matches!(t, "f64" | "i64") as u8,
-                include_str!("gemm.cu")
-            ),
+            text: format!("typedef {t} T;\n{}", include_str!("gemm.cu")),
             // Numbers of 64 bits have too many registers for the large tile.
             stages: if matches!(t, "f64" | "i64") {
                 vec![
-                    Stage { entry: "gemm_vector", grid: vector },
-                    Stage { entry: "gemm_small", grid: |s| tiles(s, 64) },
+                    Stage { entry: "gemm_vector", define: "#define VECTOR 1\n", grid: vector },
+                    Stage {
+                        entry: "gemm_small",
+                        define: "#define VECTOR 0\n#define LARGE 0\n",
+                        grid: |s| tiles(s, 64),
+                    },
                 ]
             } else {
                 vec![
-                    Stage { entry: "gemm_vector", grid: vector },
-                    Stage { entry: "gemm_small", grid: |s| tiles(s, 64).filter(|_| !is_large(s)) },
-                    Stage { entry: "gemm_large", grid: |s| tiles(s, 128).filter(|_| is_large(s)) },
+                    Stage { entry: "gemm_vector", define: "#define VECTOR 1\n", grid: vector },
+                    Stage {
+                        entry: "gemm_small",
+                        define: "#define VECTOR 0\n#define LARGE 0\n",
+                        grid: |s| tiles(s, 64).filter(|_| !is_large(s)),
+                    },
+                    Stage {
+                        entry: "gemm_large",
+                        define: "#define VECTOR 0\n#define LARGE 1\n",
+                        grid: |s| tiles(s, 128).filter(|_| is_large(s)),
+                    },
                 ]
             },
-            epilogue: (!epilogue.trim().is_empty()).then(|| Epilogue {
-                text: epilogue.to_owned(),
-                first_buffer: 2,
-                first_size: SIZES,
-            }),
+            epilogue,
         })
     }
+}
+
+/// Halves, where p lies side by side in A, in B, or not.
+fn half(s: &[i64], a_along: bool, b_along: bool) -> Option<Grid> {
+    let fits = (s[8] == 1) == a_along && (s[11] == 1) == b_along;
+    tiles(s, 128).filter(|_| fits).map(|g| Grid { shared_bytes: 3 * 2 * 128 * 40 * 2, ..g })
 }
 
 /// One row or one column: the tree of 16 lanes, half a warp an output.

@@ -44,7 +44,10 @@ impl Template for Scatter {
             prelude: prelude([]),
             arguments: (buffers, sizes),
             text,
-            stages: vec![Stage { entry: "scatter_check", grid: check }, Stage { entry: "scatter", grid }],
+            stages: vec![
+                Stage { entry: "scatter_check", define: "", grid: check },
+                Stage { entry: "scatter", define: "", grid },
+            ],
             epilogue: None,
         })
     }
@@ -78,7 +81,7 @@ impl Template for Check {
             prelude: prelude([]),
             arguments: (3, 5),
             text: format!("typedef {t} T;\n{body}"),
-            stages: vec![Stage { entry: "check", grid: |s| Grid::over(s[0].max(s[1])) }],
+            stages: vec![Stage { entry: "check", define: "", grid: |s| Grid::over(s[0].max(s[1])) }],
             epilogue: None,
         })
     }

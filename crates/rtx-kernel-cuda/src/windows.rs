@@ -43,6 +43,7 @@ impl Template for Conv {
             ),
             stages: vec![Stage {
                 entry: "conv",
+                define: "",
                 // The sizes of y are the third list.
                 grid: |s| {
                     let spatial = (s.len() - 10) / 5;
@@ -97,7 +98,11 @@ extern \"C\" __global__ void overlap_add(const __grid_constant__ Args a) {{
             prelude: prelude([]),
             arguments: (2, 12),
             text: body,
-            stages: vec![Stage { entry: "overlap_add", grid: |s| Grid::over(product(&[s[0], s[4], s[2]])) }],
+            stages: vec![Stage {
+                entry: "overlap_add",
+                define: "",
+                grid: |s| Grid::over(product(&[s[0], s[4], s[2]])),
+            }],
             epilogue: None,
         })
     }

@@ -5,7 +5,7 @@ mod size;
 mod text;
 pub use size::SizeExpr;
 
-use rtx_core::{Dim, Layout, Result, SymId};
+use rtx_core::{DType, Dim, Layout, Result, SymId};
 use rtx_hal::{KernelSource, Target};
 use rtx_ir::{Graph, NodeId, Type, ValueId};
 use smallvec::SmallVec;
@@ -140,6 +140,11 @@ pub trait Claim: Send + Sync {
     fn name(&self) -> &'static str;
     /// How this claim would run the node; `None` if it does not take it.
     fn claim(&self, graph: &Graph, node: NodeId, target: &Target) -> Option<Claimed>;
+    /// Takes operands as they were before the casts that the node's own op made of them: `sources` has for each operand
+    /// of `claimed` what it was cast from. Says whether it did.
+    fn absorb_casts(&self, _claimed: &mut Claimed, _sources: &[Option<(ValueId, DType)>], _target: &Target) -> bool {
+        false
+    }
 }
 
 /// A node as a native kernel. The launch's buffers are the operands, then the outputs; its sizes are the dims,

@@ -78,7 +78,7 @@ __device__ __forceinline__ f64 expm1_f64(f64 x) {
 //# log_base32: poly
 __device__ __forceinline__ i32 log_reduce(f32 x, f32& f) {
     bool tiny = x < 1.17549435e-38f;
-    i32 bits = (i32)__float_as_uint(tiny ? mul(x, 8388608.f) : x);
+    i32 bits = (i32)__float_as_uint(tiny ? mul(x, 8388608.0f) : x);
     i32 k = (i32)((u32)bits - 0x3f3504f3u) >> 23;
     f32 m = __uint_as_float((u32)bits - ((u32)k << 23));
     f = sub(m, 1.f);
@@ -265,7 +265,7 @@ __device__ __forceinline__ f64 erfc_f64(f64 x) {
         -0.01619773405603698, 0.005031970019855797, -0.0007577733044361342, -0.0001992569711541667,
         0.00015062176339014575, -2.439804371983309e-5, -1.1222342808082265e-5, 5.706478882058901e-6,
         2.945352319527839e-7, -8.195074824608123e-7, 7.359250618870618e-8, 1.0327217607915146e-7,
-        -1.7085755482994144e-8, -9.662784059797579e-9, 1.5563401531373131e-9);
+        -1.7085755482994144e-8, -9.662784059797579e-9, 1.5563401531371313e-9);
     f64 square = mul(a, a);
     f64 tail = mul(exp_sum_f64(-square, -fused(a, a, -square)), quotient(scaled, fused(a, 2., 1.)));
     f64 large = x < 0. ? sub(2., tail) : tail;
