@@ -38,7 +38,7 @@ pub fn largest_values(n: usize) -> Vec<HeldValue> {
 /// What the device's driver counts since the process began, by name: how much code was printed, and what was left to
 /// the tile VM.
 pub fn device_details() -> Vec<(&'static str, u64)> {
-    engine::cpu().device_details()
+    engine::executor().device_details()
 }
 /// Starts a new measurement of the peak.
 pub fn reset_peak_memory() {
