@@ -56,7 +56,12 @@ macro_rules! convolutions {
         #[track_caller]
         pub fn $name(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, options: &ConvOptions) -> Tensor {
             let args = [input.into(), weight.into(), bias.into()];
-            call::call_bound(op!(stringify!($name)), &args, &options.keywords($transposed)).or_panic()
+            let keywords = options.keywords($transposed);
+            if options.same {
+                // A word in place of numbers is another overload, which only a call by name finds.
+                return call::call(stringify!($name), &args, &keywords).or_panic().swap_remove(0);
+            }
+            call::call_bound(op!(stringify!($name)), &args, &keywords).or_panic()
         }
     )* };
 }
