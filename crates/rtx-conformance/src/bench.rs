@@ -2,8 +2,8 @@
 //!
 //! PyTorch is asked through the Python that `RTX_PEER_PYTHON` names; without it only our times are printed. Machines
 //! are noisy: a ratio within a tenth of 1 is a tie.
-use rtx_core::{Error, Kind};
 use rows::{ROWS, Row};
+use rtx_core::{Error, Kind};
 use rustytorch::{self as torch, prelude::*};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};

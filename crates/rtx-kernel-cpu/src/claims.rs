@@ -72,7 +72,7 @@ impl Claim for GemmClaim {
         let &[lhs, rhs] = node.inputs.as_slice() else { return None };
         let dtype = graph.ty(lhs).dtype;
         let taken = matches!(dtype, DType::F32 | DType::F64 | DType::I32 | DType::I64);
-        if !taken && !(has_tensor_cores(target) && is_half(dtype)) {
+        if !(taken || has_tensor_cores(target) && is_half(dtype)) {
             return None;
         }
         let axes = DotAxes::of(batch, contract, graph.ty(lhs).rank(), graph.ty(rhs).rank())?;

@@ -87,7 +87,7 @@ impl Span {
         b.prim(Prim::Pad { axis: self.axis, before, after }, &[x, fill])
     }
     /// Elements taken from inside, by their positions.
-    fn from_inside(self, b: &mut Builder<'_>, op: &str, x: ValueId, outside: Outside) -> Result<ValueId> {
+    fn inside_or(self, b: &mut Builder<'_>, op: &str, x: ValueId, outside: Outside) -> Result<ValueId> {
         let (x, span) = if outside == Outside::Wrap { self.crop(b, op, x)? } else { (x, self) };
         let (n, total) = span.sizes(b, op, x, 1)?;
         span.check_room(op, n, outside)?;
@@ -150,7 +150,7 @@ fn with_elements(b: &mut Builder<'_>, args: Args<'_>, outside: Outside) -> Resul
         return Err(rules::refuse(args.op(), Kind::Shape, what));
     }
     for s in &spans {
-        x = s.from_inside(b, args.op(), x, outside)?;
+        x = s.inside_or(b, args.op(), x, outside)?;
     }
     Ok(smallvec![x])
 }

@@ -10,6 +10,10 @@
 //! ```
 //! Where rows are folded, R rows are done side by side, so that their chains of operations overlap; else U groups.
 //! Multiply and add are never joined: an fma is one only where the tile program says so.
+mod encode;
+mod folds;
+
+use self::encode::*;
 use super::body::{Bin, Cmp, EQ, FoldOp, Form, Logic, Mop, NE, UNORDERED, Un, Uniform, V};
 use super::region::{Folded, Mem, Region, Stage};
 use iced_x86::code_asm::CodeAssembler;
@@ -151,33 +155,6 @@ struct Printer<'a> {
     /// Operands that an earlier stage has fetched ahead.
     fetched: Vec<u32>,
     error: Option<IcedError>,
-}
-
-fn vector(n: u8) -> Register {
-    Register::ZMM0 + n as u32
-}
-fn half(r: Register) -> Register {
-    Register::YMM0 + number(r) as u32
-}
-fn quarter(r: Register) -> Register {
-    Register::XMM0 + number(r) as u32
-}
-fn mask(n: u8) -> Register {
-    Register::K0 + n as u32
-}
-fn number(r: Register) -> u8 {
-    let of = if r.is_k() { Register::K0 } else { Register::ZMM0 };
-    (r as u32).wrapping_sub(of as u32) as u8
-}
-
-/// Bytes of an element in memory.
-fn bytes_of(form: Form) -> u32 {
-    match form {
-        Form::Word | Form::One32 => 4,
-        Form::Quad(_) | Form::One64 => 8,
-        Form::Byte | Form::SignedByte | Form::Bytes => 1,
-        Form::Pair | Form::SignedPair => 2,
-    }
 }
 
 impl<'a> Printer<'a> {
@@ -927,9 +904,9 @@ impl<'a> Printer<'a> {
                 let dst = self.result(i, group)?;
                 self.put(Instruction::with2(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, dst, t));
             }
-            Un::FToHalf => self.to_half(i, group, a)?,
+            Un::FToHalf => self.halved(i, group, a)?,
             _ => {
-                let (code, from_half, to_half) = un_code(op);
+                let (code, from_half, halved) = un_code(op);
                 let a = self.register(a, group)?;
                 let a = match from_half {
                     0 => a,
@@ -937,7 +914,7 @@ impl<'a> Printer<'a> {
                     _ => quarter(a),
                 };
                 let dst = self.result(i, group)?;
-                self.put(Instruction::with2(code, if to_half { half(dst) } else { dst }, a));
+                self.put(Instruction::with2(code, if halved { half(dst) } else { dst }, a));
             }
         }
         Ok(())
@@ -949,7 +926,7 @@ impl<'a> Printer<'a> {
         Ok(())
     }
     /// A NaN becomes its sign and 0x7e00.
-    fn to_half(&mut self, i: usize, group: usize, a: V) -> Result<(), Refused> {
+    fn halved(&mut self, i: usize, group: usize, a: V) -> Result<(), Refused> {
         let a = self.register(a, group)?;
         let (t, k) = (self.temporary()?, self.take_mask()?);
         let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
@@ -992,205 +969,5 @@ impl<'a> Printer<'a> {
         let dst = self.result(i, group)?;
         self.three_where(code, dst, b, a, k);
         Ok(())
-    }
-
-    /// One group into the accumulators.
-    fn fold(&mut self, a: usize, group: usize, lo: V, hi: V) -> Result<(), Refused> {
-        let Accumulator { op, vectors, seen_nan, .. } = self.accumulators[self.row(group)][a];
-        let k = self.tail(Form::Word);
-        if seen_nan != Register::None {
-            let v = self.register(lo, group)?;
-            let t = self.take_mask()?;
-            let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
-            self.three_with(code, mask(t), v, Operand::Reg(v), UNORDERED, k);
-            self.put(Instruction::with3(Code::VEX_Korw_kr_kr_kr, seen_nan, seen_nan, mask(t)));
-            self.free_masks.push(t);
-        }
-        let first = self.operand(lo, group);
-        self.three_where(fold_code(op), vector(vectors[0]), vector(vectors[0]), first, k);
-        if is_wide_fold(op) {
-            let (second, k) = (self.operand(hi, group), self.tail(Form::Quad(1)));
-            self.three_where(fold_code(op), vector(vectors[1]), vector(vectors[1]), second, k);
-        }
-        Ok(())
-    }
-    /// Lanes to one number, by halves, and into its operand.
-    fn finish_accumulators(&mut self) -> Result<(), Refused> {
-        let rows = std::mem::take(&mut self.accumulators);
-        let all = rows.iter().enumerate().flat_map(|(row, of)| of.iter().map(move |a| (row, a)));
-        for (row, &Accumulator { op, out, scalar, vectors, seen_nan }) in all {
-            let (x, wide) = (vector(vectors[0]), is_wide_fold(op));
-            // The body is over, so its registers are free; not those that are held.
-            let Some(t) = self.free.last().map(|&t| vector(t)) else { return Err(Refused::Large) };
-            if seen_nan != Register::None {
-                let nan = self.literal(f32::NAN.to_bits().into());
-                let made = Instruction::with2(Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32, x, nan);
-                self.put(made.map(|i| masked(i, seen_nan, false)));
-            }
-            if wide {
-                self.fold_in(op, x, vector(vectors[1]), seen_nan);
-            }
-            self.two_with(Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8, half(t), x, 1);
-            self.fold_in(op, x, t, seen_nan);
-            self.two_with(Code::EVEX_Vextractf64x2_xmmm128_k1z_ymm_imm8, quarter(t), half(x), 1);
-            self.fold_in(op, x, t, seen_nan);
-            let low = Operand::Reg(quarter(x));
-            self.three_with(
-                Code::EVEX_Vshufpd_xmm_k1z_xmm_xmmm128b64_imm8,
-                quarter(t),
-                quarter(x),
-                low,
-                1,
-                Register::None,
-            );
-            self.fold_in(op, x, t, seen_nan);
-            if !wide {
-                let code = Code::EVEX_Vshufps_xmm_k1z_xmm_xmmm128b32_imm8;
-                self.three_with(code, quarter(t), quarter(x), low, 1, Register::None);
-                self.fold_in(op, x, t, seen_nan);
-            }
-            if let Some(out) = out {
-                let place = plain(self.based(out, row), 0);
-                let code = if wide { Code::EVEX_Vmovsd_m64_k1_xmm } else { Code::EVEX_Vmovss_m32_k1_xmm };
-                self.put(Instruction::with2(code, place, quarter(x)));
-            }
-            if let (Some(step), false) = (scalar, self.stages.len() == 1) {
-                let code =
-                    if wide { Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64 } else { Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32 };
-                self.put(Instruction::with2(code, x, quarter(x)));
-                self.scalars.insert((step, row), vectors[0]);
-            } else if self.stages.len() > 1 {
-                self.free.push(vectors[0]);
-            }
-            if self.stages.len() > 1 {
-                if wide {
-                    self.free.push(vectors[1]);
-                }
-                if seen_nan != Register::None {
-                    self.free_masks.push(number(seen_nan));
-                }
-            }
-        }
-        Ok(())
-    }
-    /// `x = fold(x, y)`; `k` is free for use.
-    fn fold_in(&mut self, op: FoldOp, x: Register, y: Register, k: Register) {
-        if k != Register::None {
-            const ORDERED: u8 = 7;
-            let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
-            self.three_with(code, k, x, Operand::Reg(x), ORDERED, Register::None);
-        }
-        self.three_where(fold_code(op), x, x, Operand::Reg(y), k);
-    }
-}
-
-fn frame(at: i64) -> MemoryOperand {
-    plain(Register::RDI, at)
-}
-fn is_of_row(u: Uniform) -> bool {
-    matches!(u, Uniform::Row32(_) | Uniform::Row64(_) | Uniform::Scalar32(_) | Uniform::Scalar64(_))
-}
-fn plain(base: Register, at: i64) -> MemoryOperand {
-    MemoryOperand::new(base, Register::None, 1, at, (at != 0) as u32, false, Register::None)
-}
-fn masked(mut i: Instruction, k: Register, zeroing: bool) -> Instruction {
-    if k != Register::None {
-        i.set_op_mask(k);
-        i.set_zeroing_masking(zeroing);
-    }
-    i
-}
-fn broadcast_code(u: Uniform) -> Code {
-    match u {
-        Uniform::Literal32(_) | Uniform::Const32(_) | Uniform::Row32(_) | Uniform::Scalar32(_) => {
-            Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32
-        }
-        Uniform::Literal64(_) | Uniform::Const64(_) | Uniform::Row64(_) | Uniform::Scalar64(_) => {
-            Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64
-        }
-    }
-}
-fn is_wide_fold(op: FoldOp) -> bool {
-    matches!(op, FoldOp::SumD | FoldOp::ProdD | FoldOp::Sum64)
-}
-fn fold_code(op: FoldOp) -> Code {
-    match op {
-        FoldOp::SumF => Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
-        FoldOp::ProdF => Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er,
-        FoldOp::MaxF => Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae,
-        FoldOp::MinF => Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae,
-        FoldOp::SumD => Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er,
-        FoldOp::ProdD => Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er,
-        FoldOp::Sum64 => Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
-    }
-}
-/// The instruction, and whether its operands may be exchanged.
-fn bin_code(op: Bin) -> (Code, bool) {
-    match op {
-        Bin::AddF => (Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er, true),
-        Bin::SubF => (Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er, false),
-        Bin::MulF => (Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er, true),
-        Bin::DivF => (Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er, false),
-        Bin::AboveF => (Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae, false),
-        Bin::BelowF => (Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae, false),
-        Bin::AddD => (Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er, true),
-        Bin::SubD => (Code::EVEX_Vsubpd_zmm_k1z_zmm_zmmm512b64_er, false),
-        Bin::MulD => (Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er, true),
-        Bin::DivD => (Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er, false),
-        Bin::AboveD => (Code::EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae, false),
-        Bin::BelowD => (Code::EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae, false),
-        Bin::Add32 => (Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, true),
-        Bin::Sub32 => (Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, false),
-        Bin::Mul32 => (Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, true),
-        Bin::And32 => (Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, true),
-        Bin::Or32 => (Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, true),
-        Bin::Xor32 => (Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, true),
-        Bin::MaxS32 => (Code::EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32, true),
-        Bin::MinS32 => (Code::EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32, true),
-        Bin::MaxU32 => (Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32, true),
-        Bin::MinU32 => (Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32, true),
-        Bin::Shl32 => (Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32, false),
-        Bin::Shr32 => (Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32, false),
-        Bin::Sar32 => (Code::EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32, false),
-        Bin::Add64 => (Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, true),
-        Bin::Sub64 => (Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64, false),
-        Bin::Mul64 => (Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64, true),
-        Bin::And64 => (Code::EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64, true),
-        Bin::Or64 => (Code::EVEX_Vporq_zmm_k1z_zmm_zmmm512b64, true),
-        Bin::Xor64 => (Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64, true),
-        Bin::MaxS64 => (Code::EVEX_Vpmaxsq_zmm_k1z_zmm_zmmm512b64, true),
-        Bin::MinS64 => (Code::EVEX_Vpminsq_zmm_k1z_zmm_zmmm512b64, true),
-        Bin::Shl64 => (Code::EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64, false),
-        Bin::Sar64 => (Code::EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64, false),
-    }
-}
-/// The instruction, how much of its source it reads (0 all, 1 half, 2 a quarter), and whether it writes a half.
-fn un_code(op: Un) -> (Code, u8, bool) {
-    match op {
-        Un::SqrtF => (Code::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er, 0, false),
-        Un::SqrtD => (Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er, 0, false),
-        Un::Abs32 => (Code::EVEX_Vpabsd_zmm_k1z_zmmm512b32, 0, false),
-        Un::Abs64 => (Code::EVEX_Vpabsq_zmm_k1z_zmmm512b64, 0, false),
-        Un::I32ToF => (Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, 0, false),
-        Un::U32ToF => (Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er, 0, false),
-        Un::FToI32 => (Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, 0, false),
-        Un::FToD => (Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae, 1, false),
-        Un::I32ToD => (Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er, 1, false),
-        Un::U32ToD => (Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er, 1, false),
-        Un::I32ToI64 => (Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256, 1, false),
-        Un::U32ToI64 => (Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256, 1, false),
-        Un::FToI64 => (Code::EVEX_Vcvttps2qq_zmm_k1z_ymmm256b32_sae, 1, false),
-        Un::DToF => (Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er, 0, true),
-        Un::I64ToF => (Code::EVEX_Vcvtqq2ps_ymm_k1z_zmmm512b64_er, 0, true),
-        Un::I64ToI32 => (Code::EVEX_Vpmovqd_ymmm256_k1z_zmm, 0, true),
-        Un::I64ToD => (Code::EVEX_Vcvtqq2pd_zmm_k1z_zmmm512b64_er, 0, false),
-        Un::DToI64 => (Code::EVEX_Vcvttpd2qq_zmm_k1z_zmmm512b64_sae, 0, false),
-        Un::ExtendByte => (Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128, 2, false),
-        Un::ExtendSignedByte => (Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128, 2, false),
-        Un::ExtendPair => (Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, 1, false),
-        Un::ExtendSignedPair => (Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256, 1, false),
-        // Printed by other means.
-        Un::RoundF(_) | Un::RoundD(_) | Un::Shl32(_) | Un::Shr32(_) | Un::Sar32(_) => (Code::INVALID, 0, false),
-        Un::HalfToF | Un::FToHalf | Un::Upper => (Code::INVALID, 0, false),
     }
 }

@@ -336,7 +336,7 @@ impl Maker {
     /// Is a step's result in registers at the stage under way?
     fn is_at_hand(&self, step: u32) -> bool {
         let made = &self.region.steps[step as usize];
-        made.stage == self.stage || made.stage % 2 == 0 || matches!(made.means.what, What::Fold(_))
+        made.stage == self.stage || made.stage.is_multiple_of(2) || matches!(made.means.what, What::Fold(_))
     }
     fn source(&mut self, o: &Operand, t: DType) -> Option<Src> {
         if let Some(step) = self.made.get(&o.place).copied().filter(|&s| self.is_at_hand(s)) {
@@ -359,7 +359,7 @@ impl Maker {
         Some(Src::Mem(self.mem(mem, &o)?))
     }
     fn is_once_a_row(&self) -> bool {
-        self.stage % 2 == 0
+        self.stage.is_multiple_of(2)
     }
     fn step(&mut self, op: &Op) -> Option<()> {
         let (_, means) = op.means?;

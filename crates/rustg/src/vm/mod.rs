@@ -9,6 +9,7 @@ mod moves;
 mod reduce;
 mod run;
 pub(crate) mod space;
+mod tile_size;
 
 pub use run::Scratch;
 pub(crate) use run::{Bindings, check_supported};
