@@ -95,7 +95,7 @@ fn cuda(folders: &[PathBuf]) -> Vec<String> {
                 Ok(device) => {
                     lines.extend(device.describe());
                     lines.push(
-                        "used with --device cuda: everything in f32, no tensor cores yet; see docs/cuda.md".to_owned(),
+                        "used with --device cuda; see docs/cuda.md for what is there".to_owned(),
                     );
                 }
                 Err(e) => lines.extend(wrap(&format!("not used: {}", e.message()), 90)),

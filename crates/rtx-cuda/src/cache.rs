@@ -65,7 +65,7 @@ impl CodeCache {
         if written.and_then(|()| fs::rename(&own, &path)).is_err() {
             _ = fs::remove_file(&own);
         }
-        if writes % LOOK_EVERY == 0 {
+        if writes.is_multiple_of(LOOK_EVERY) {
             trim(folder, MOST_BYTES);
         }
     }
