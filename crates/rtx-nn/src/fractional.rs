@@ -6,7 +6,7 @@ use rtx_tensor::{DType, Tensor, arange, from_slice, rand, shape::IntoShape};
 fn starts(u: &Tensor, input: usize, kernel: usize, output: usize) -> Tensor {
     let last = input.saturating_sub(kernel) as i64;
     if output <= 1 {
-        return (u.to(DType::I64) * 0) + last;
+        return u.to(DType::I64).full_like(last);
     }
     // In f32, as PyTorch works them out: an element more or less hangs on the last bit.
     let step = (last as f32) / ((output - 1) as f32);

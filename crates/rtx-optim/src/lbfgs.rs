@@ -232,7 +232,7 @@ impl LBFGS {
         let mut shares = Vec::with_capacity(memory.history.len());
         for [y, s, rho] in memory.history.iter().rev() {
             let share = s.dot(&q) * rho;
-            q = q - y * &share;
+            q = &q - y * &share;
             shares.push(share);
         }
         let mut r = match &memory.scale {
@@ -241,7 +241,7 @@ impl LBFGS {
         };
         for ([y, s, rho], share) in memory.history.iter().zip(shares.iter().rev()) {
             let back = y.dot(&r) * rho;
-            r = r + s * (share - back);
+            r = &r + s * (share - back);
         }
         Ok(r)
     }
@@ -294,7 +294,7 @@ impl LBFGS {
             Some(t) if t.shape() != shape => {
                 Err(differs(format!("{name}: parameters {shape:?}, file {:?}", t.shape())))
             }
-            found => Ok(found.map(|t| t.clone())),
+            found => Ok(found.cloned()),
         };
         let number = |name: &str| -> Result<f64> { optional(name, &[])?.map_or(Ok(0.0), |t| t.to(DType::F64).item()) };
         let count = from.get("old_dirs.0").map_or(0, |t| t.shape().first().copied().unwrap_or(0));
