@@ -94,9 +94,7 @@ fn cuda(folders: &[PathBuf]) -> Vec<String> {
             match Device::cuda(0) {
                 Ok(device) => {
                     lines.extend(device.describe());
-                    lines.push(
-                        "used with --device cuda; see docs/cuda.md for what is there".to_owned(),
-                    );
+                    lines.push("used with --device cuda; see docs/cuda.md for what is there".to_owned());
                 }
                 Err(e) => lines.extend(wrap(&format!("not used: {}", e.message()), 90)),
             }
