@@ -14,7 +14,7 @@ use std::path::PathBuf;
     about = "rtx: train, run and inspect models",
     after_help = "Every option of a run is in its config.toml; `rtx train --config FILE` does it again,\n\
                   bit for bit. RTX_EAGER=1 runs op by op, RTX_DUMP=graph,plan,kernel,source shows the\n\
-                  four stages, RTX_CPU=avx2|scalar forces an instruction set.\n\n\
+                  four stages, RTX_CPU=avx2|scalar forces an instruction set, RTX_JIT=0 prints no loops.\n\n\
                   Exit codes: 0 done · 1 refused or failed, with one sentence on stderr · 2 a command\n\
                   line that makes no sense · 130 stopped by Ctrl-C after a checkpoint was saved"
 )]
@@ -48,7 +48,7 @@ pub enum Command {
 #[derive(Args, Debug, Default)]
 #[command(after_help = "\
 Tasks: sums, a GPT adds numbers of three digits (the default); text, a GPT learns the bytes of\n\
---text; fashion-mnist, a multilayer net tells clothes apart (--data, by default where Debian's\n\
+--text; fashion-mnist, a convolutional net tells clothes apart (--data, by default where Debian's\n\
 package dataset-fashion-mnist puts them).\n\
 Presets: nano 2×128 (a minute or two), mini 4×192 (ten minutes on two cores), gpt2 12×768.\n\n\
 A run is a folder: config.toml, log.jsonl (no clock in it), times.jsonl, loss.svg, sample.txt, and\n\
