@@ -8,8 +8,6 @@ use rtx_plan::{Compile, InputFact, Request};
 use rtx_testkit::graphs::RandomGraph;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The architectures that kernels are compiled for: Ampere, Hopper, data-centre and desktop Blackwell.
 pub const ARCHITECTURES: [&str; 4] = ["sm_80", "sm_90a", "sm_100a", "sm_120a"];
@@ -79,30 +77,18 @@ pub fn compile(architectures: &[&str], every: usize) -> Result<Compiled, String>
     let texts = all_texts()?;
     let chosen: Vec<(&String, &String)> = texts.iter().step_by(every.max(1)).collect();
     let work: Vec<_> = architectures.iter().flat_map(|a| chosen.iter().map(move |(t, n)| (*a, *t, *n))).collect();
-    let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((arch, text, name)) = work.get(next.fetch_add(1, Relaxed)) {
-                    let flags = [rtx_cuda::FLAGS.as_slice(), &["--ptxas-options=-v"]].concat();
-                    let fault = match nvrtc.compile(text, arch, &flags) {
-                        Err(e) => Some(e.to_string()),
-                        Ok(done) => spills(&done.log),
-                    };
-                    if let (Some(fault), Ok(mut faults)) = (fault, faults.lock()) {
-                        faults.push(format!("{name} for {arch}: {fault}"));
-                    }
-                }
-            });
-        }
+    let flags = [rtx_cuda::FLAGS.as_slice(), &["--ptxas-options=-v"]].concat();
+    let found = crate::goldens::in_parallel(&work, |(arch, text, name)| {
+        let fault = nvrtc.compile(text, arch, &flags).map_or_else(|e| Some(e.to_string()), |done| spills(&done.log));
+        Ok(fault.map(|fault| format!("{name} for {arch}: {fault}")))
     });
-    Ok(Compiled { kernels: work.len(), faults: faults.into_inner().unwrap_or_default() })
+    let faults = found.map_err(|e| e.to_string())?.into_iter().flatten().collect();
+    Ok(Compiled { kernels: work.len(), faults })
 }
 
 /// What the assembler says of registers that do not suffice.
 fn spills(log: &str) -> Option<String> {
-    let line = log.lines().find(|l| l.contains("bytes spill") && !l.contains("0 bytes spill stores"))?;
+    let line = log.lines().find(|l| l.contains("bytes spill") && !l.contains(" 0 bytes spill stores"))?;
     Some(line.trim().to_owned())
 }
 

@@ -13,10 +13,12 @@ const MOST_BYTES: u64 = 1 << 30;
 const LOOK_EVERY: u64 = 256;
 const MAGIC: &[u8; 8] = b"rtxcub01";
 
+/// Writes of this process, by all its caches: what tells its unfinished files apart.
+static WRITES: AtomicU64 = AtomicU64::new(0);
+
 /// The folder.
 pub struct CodeCache {
     folder: Option<PathBuf>,
-    writes: AtomicU64,
 }
 
 impl CodeCache {
@@ -33,24 +35,19 @@ impl CodeCache {
 
     /// One in a folder, or none.
     pub fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder, writes: AtomicU64::new(0) }
+        Self { folder }
     }
 
     /// Where code of these parts is kept.
     fn path(&self, parts: &[&str]) -> Option<PathBuf> {
-        let mut hash = Fnv::default();
-        for part in parts {
-            hash.take(part.as_bytes());
-            hash.take(&(part.len() as u64).to_le_bytes());
-        }
-        self.folder.as_ref().map(|f| f.join(format!("{:032x}.cubin", hash.0)))
+        self.folder.as_ref().map(|f| f.join(format!("{:032x}.cubin", Fnv::of(parts).0)))
     }
 
     /// The code, if it is there and whole.
     pub fn get(&self, parts: &[&str]) -> Option<Vec<u8>> {
         let path = self.path(parts)?;
         let file = fs::read(&path).ok()?;
-        let code = unpack(&file)?.to_vec();
+        let code = unpack(parts, &file)?.to_vec();
         // Its time says when it was last used; one that cannot be set is only sooner forgotten.
         _ = fs::File::open(&path).and_then(|f| f.set_modified(SystemTime::now()));
         Some(code)
@@ -59,9 +56,9 @@ impl CodeCache {
     /// Keeps code. A cache that cannot be written to costs time only.
     pub fn put(&self, parts: &[&str], code: &[u8]) {
         let (Some(path), Some(folder)) = (self.path(parts), &self.folder) else { return };
-        let writes = self.writes.fetch_add(1, Relaxed);
+        let writes = WRITES.fetch_add(1, Relaxed);
         let own = folder.join(format!("{}-{writes}.tmp", std::process::id()));
-        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&own, pack(code)));
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&own, pack(parts, code)));
         if written.and_then(|()| fs::rename(&own, &path)).is_err() {
             _ = fs::remove_file(&own);
         }
@@ -71,16 +68,18 @@ impl CodeCache {
     }
 }
 
-fn pack(code: &[u8]) -> Vec<u8> {
-    let mut hash = Fnv::default();
+/// Of the code and of what it is for: code under another's name is none.
+fn sum(parts: &[&str], code: &[u8]) -> [u8; 16] {
+    let mut hash = Fnv::of(parts);
     hash.take(code);
-    [MAGIC.as_slice(), &hash.0.to_le_bytes(), code].concat()
+    hash.0.to_le_bytes()
 }
-fn unpack(file: &[u8]) -> Option<&[u8]> {
-    let (sum, code) = file.strip_prefix(MAGIC)?.split_at_checked(16)?;
-    let mut hash = Fnv::default();
-    hash.take(code);
-    (sum == hash.0.to_le_bytes()).then_some(code)
+fn pack(parts: &[&str], code: &[u8]) -> Vec<u8> {
+    [MAGIC.as_slice(), &sum(parts, code), code].concat()
+}
+fn unpack<'f>(parts: &[&str], file: &'f [u8]) -> Option<&'f [u8]> {
+    let (stored, code) = file.strip_prefix(MAGIC)?.split_at_checked(16)?;
+    (stored == sum(parts, code)).then_some(code)
 }
 
 /// Removes the files longest unused while there are more bytes than that.
@@ -110,6 +109,15 @@ impl Default for Fnv {
     }
 }
 impl Fnv {
+    /// Of parts that do not run into each other.
+    fn of(parts: &[&str]) -> Self {
+        let mut hash = Self::default();
+        for part in parts {
+            hash.take(part.as_bytes());
+            hash.take(&(part.len() as u64).to_le_bytes());
+        }
+        hash
+    }
     fn take(&mut self, bytes: &[u8]) {
         for b in bytes {
             self.0 = (self.0 ^ u128::from(*b)).wrapping_mul(0x0000000001000000000000000000013b);
@@ -132,6 +140,10 @@ mod tests {
         assert_eq!(cache.get(&["text", "sm_80", "13.0"]), None, "another architecture is another file");
         assert_eq!(cache.get(&["texts", "m_90a", "13.0"]), None, "parts do not run into each other");
         let path = cache.path(&parts).expect("there is a folder");
+        let other = ["text", "sm_80", "13.0"];
+        fs::copy(&path, cache.path(&other).expect("there is a folder")).expect("copies");
+        assert_eq!(cache.get(&other), None, "code under another's name is none");
+        fs::remove_file(cache.path(&other).expect("there is a folder")).expect("goes");
         fs::write(&path, &fs::read(&path).expect("is there")[..30]).expect("writes");
         assert_eq!(cache.get(&parts), None, "a part of a file is no code");
         trim(&folder, 0);

@@ -40,7 +40,7 @@ impl Function {
         if grid.blocks == 0 {
             return Ok(());
         }
-        let Ok(blocks) = u32::try_from(grid.blocks).map(|b| b.min(i32::MAX as u32)) else {
+        let Some(blocks) = u32::try_from(grid.blocks).ok().filter(|b| *b <= i32::MAX as u32) else {
             return Err(Error::new(Kind::Unsupported, format!("cuda: a launch of {} blocks", grid.blocks)));
         };
         let mut bytes = size_of_val(arguments);
@@ -148,7 +148,7 @@ const MOST_SIZES: usize = 4096;
 
 impl TileCode {
     pub(crate) fn parse(context: &Arc<Context>, text: &str) -> Result<Self> {
-        let program = TileProg::parse(text).map_err(|e| Error::new(Kind::Internal, format!("tile program: {e}")))?;
+        let program = tile_program(text)?;
         let checks = |i: &Instr| matches!(i, Instr::Load(view) if view.indexed.iter().any(|x| x.checked));
         let reports = program.nest().instrs.iter().any(checks);
         Ok(Self { program, context: context.clone(), reports, kernels: Mutex::default() })
@@ -286,23 +286,32 @@ impl NativeCode {
     }
 }
 
+fn tile_program(text: &str) -> Result<TileProg> {
+    TileProg::parse(text).map_err(|e| Error::new(Kind::Internal, format!("tile program: {e}")))
+}
+
+/// The hand-written program that a text names by its first word.
+pub(crate) fn native_program(templates: &[Arc<dyn Template>], text: &str) -> Result<Program> {
+    let (name, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
+    let none = || Error::new(Kind::Unsupported, format!("{name}: no kernel of cuda takes it"));
+    let template = templates.iter().find(|t| t.name() == name).ok_or_else(none)?;
+    template.program(rest.strip_prefix(' ').unwrap_or(rest))
+}
+
 /// The texts that a source becomes for launches of these sizes: what NVRTC is given. Needs no GPU.
 ///
 /// # Errors
 /// As `Device::load`.
 pub fn texts(source: &KernelSource, templates: &[Arc<dyn Template>], sizes: &[i64]) -> Result<Vec<String>> {
     let tile = |text: &str, sizes: &[i64]| {
-        let program = TileProg::parse(text).map_err(|e| Error::new(Kind::Internal, format!("tile program: {e}")))?;
+        let program = tile_program(text)?;
         let grid = cuda::Grid::new(&program, sizes);
         Ok::<_, Error>(cuda::print(&program, &grid))
     };
     if source.lang == Lang::Tile {
         return Ok(vec![tile(&source.text, sizes)?]);
     }
-    let (name, rest) = source.text.split_once(' ').unwrap_or((&source.text, ""));
-    let template = templates.iter().find(|t| t.name() == name);
-    let none = || Error::new(Kind::Unsupported, format!("{name}: no kernel of cuda takes it"));
-    let program = template.ok_or_else(none)?.program(rest)?;
+    let program = native_program(templates, &source.text)?;
     let own = &sizes[..program.arguments.1.min(sizes.len())];
     let runs = program.stages.iter().filter(|s| (s.grid)(own).is_some());
     let mut texts: Vec<String> = runs.map(|s| program.source(s)).collect();

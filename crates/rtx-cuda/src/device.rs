@@ -1,6 +1,6 @@
 //! [`CudaDevice`]: memory, code and launches on one NVIDIA GPU.
 use crate::cache::CodeCache;
-use crate::code::{CudaCode, Function, NativeCode, TileCode};
+use crate::code::{CudaCode, Function, NativeCode, TileCode, native_program};
 use crate::nvrtc::{Compiled, Nvrtc};
 use crate::staging::Staging;
 use crate::sys::{self, Address, Cuda, Handle, Status};
@@ -196,16 +196,6 @@ impl CudaDevice {
         unsafe { (self.context.cuda.memory_info)(&mut free, &mut total) };
         (free, total)
     }
-
-    fn load_native(&self, text: &str) -> Result<Arc<dyn Code>> {
-        let name_end = text.find(char::is_whitespace).unwrap_or(text.len());
-        let (name, rest) = text.split_at(name_end);
-        let template = self.templates.iter().find(|t| t.name() == name);
-        let template =
-            template.ok_or_else(|| Error::new(Kind::Unsupported, format!("{name}: no kernel of cuda takes it")))?;
-        let program = template.program(rest.strip_prefix(' ').unwrap_or(rest))?;
-        Ok(Arc::new(CudaCode::Native(NativeCode::new(&self.context, program)?)))
-    }
 }
 
 fn open_context(cuda: Cuda, index: usize, nvrtc: Nvrtc) -> Result<Context> {
@@ -347,7 +337,10 @@ impl Device for CudaDevice {
     fn load(&self, source: &KernelSource) -> Result<Arc<dyn Code>> {
         match source.lang {
             Lang::Tile => Ok(Arc::new(CudaCode::Tile(TileCode::parse(&self.context, &source.text)?))),
-            Lang::Native => self.load_native(&source.text),
+            Lang::Native => {
+                let program = native_program(&self.templates, &source.text)?;
+                Ok(Arc::new(CudaCode::Native(NativeCode::new(&self.context, program)?)))
+            }
         }
     }
 

@@ -27,73 +27,52 @@ impl Template for Gemm {
             first_buffer: 2,
             first_size: SIZES,
         });
-        if matches!(t, "f16" | "bf16") {
-            let out = type_of("gemm", out, text)?;
-            return Ok(Program {
-                prelude: prelude([]),
-                arguments: (3, SIZES),
-                text: format!(
-                    "typedef {t} T;\ntypedef {out} O;\n#define HALF \"{t}\"\n{}",
-                    include_str!("gemm_half.cu")
-                ),
-                stages: vec![
-                    Stage { entry: "gemm_vector", define: "#define VECTOR 1\n", grid: vector },
-                    Stage {
-                        entry: "gemm_half",
-                        define: "#define A_ALONG 1\n#define B_ALONG 1\n",
-                        grid: |s| half(s, true, true),
-                    },
-                    Stage {
-                        entry: "gemm_half",
-                        define: "#define A_ALONG 1\n#define B_ALONG 0\n",
-                        grid: |s| half(s, true, false),
-                    },
-                    Stage {
-                        entry: "gemm_half",
-                        define: "#define A_ALONG 0\n#define B_ALONG 1\n",
-                        grid: |s| half(s, false, true),
-                    },
-                    Stage {
-                        entry: "gemm_half",
-                        define: "#define A_ALONG 0\n#define B_ALONG 0\n",
-                        grid: |s| half(s, false, false),
-                    },
-                ],
-                epilogue,
-            });
-        }
+        let halves = matches!(t, "f16" | "bf16");
+        let (out, sum, tiled) = match halves {
+            true => (type_of("gemm", out, text)?, "f32", include_str!("gemm_half.cu")),
+            false => (t, t, include_str!("gemm.cu")),
+        };
+        let mut stages = vec![Stage { entry: "gemm_vector", define: "#define VECTOR 1\n", grid: vector }];
+        stages.extend(match t {
+            "f16" | "bf16" => half_stages(),
+            // Numbers of 64 bits have too many registers for the large tile.
+            "f64" | "i64" => vec![small(|s| tiles(s, 64))],
+            _ => vec![
+                small(|s| tiles(s, 64).filter(|_| !is_large(s))),
+                Stage {
+                    entry: "gemm_large",
+                    define: "#define VECTOR 0\n#define LARGE 1\n",
+                    grid: |s| tiles(s, 128).filter(|_| is_large(s)),
+                },
+            ],
+        });
         Ok(Program {
             prelude: prelude([]),
             arguments: (3, SIZES),
-            text: format!("typedef {t} T;\n{}", include_str!("gemm.cu")),
-            // Numbers of 64 bits have too many registers for the large tile.
-            stages: if matches!(t, "f64" | "i64") {
-                vec![
-                    Stage { entry: "gemm_vector", define: "#define VECTOR 1\n", grid: vector },
-                    Stage {
-                        entry: "gemm_small",
-                        define: "#define VECTOR 0\n#define LARGE 0\n",
-                        grid: |s| tiles(s, 64),
-                    },
-                ]
-            } else {
-                vec![
-                    Stage { entry: "gemm_vector", define: "#define VECTOR 1\n", grid: vector },
-                    Stage {
-                        entry: "gemm_small",
-                        define: "#define VECTOR 0\n#define LARGE 0\n",
-                        grid: |s| tiles(s, 64).filter(|_| !is_large(s)),
-                    },
-                    Stage {
-                        entry: "gemm_large",
-                        define: "#define VECTOR 0\n#define LARGE 1\n",
-                        grid: |s| tiles(s, 128).filter(|_| is_large(s)),
-                    },
-                ]
-            },
+            text: format!(
+                "typedef {t} T;\ntypedef {out} O;\ntypedef {sum} Sum;\n#define HALF \"{t}\"\n\
+                 #if VECTOR\n{}#else\n{tiled}#endif\n",
+                include_str!("gemm_vector.cu")
+            ),
+            stages,
             epilogue,
         })
     }
+}
+
+fn small(grid: fn(&[i64]) -> Option<Grid>) -> Stage {
+    Stage { entry: "gemm_small", define: "#define VECTOR 0\n#define LARGE 0\n", grid }
+}
+
+/// One entry for each way in which the two operands may lie.
+fn half_stages() -> Vec<Stage> {
+    let entry = "gemm_half";
+    vec![
+        Stage { entry, define: "#define A_ALONG 1\n#define B_ALONG 1\n", grid: |s| half(s, true, true) },
+        Stage { entry, define: "#define A_ALONG 1\n#define B_ALONG 0\n", grid: |s| half(s, true, false) },
+        Stage { entry, define: "#define A_ALONG 0\n#define B_ALONG 1\n", grid: |s| half(s, false, true) },
+        Stage { entry, define: "#define A_ALONG 0\n#define B_ALONG 0\n", grid: |s| half(s, false, false) },
+    ]
 }
 
 /// Halves, where p lies side by side in A, in B, or not.

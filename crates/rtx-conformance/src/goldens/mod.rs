@@ -21,7 +21,7 @@ pub fn default_dir() -> PathBuf {
 }
 
 /// `f` of each item, on every core; the results in the order of the items.
-fn in_parallel<T: Sync, R: Send>(
+pub(crate) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     f: impl Fn(&T) -> rtx_core::Result<R> + Sync,
 ) -> rtx_core::Result<Vec<R>> {
