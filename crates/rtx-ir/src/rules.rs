@@ -1,9 +1,8 @@
 //! Rules that definitions share: shape and dtype inference, recording of calls. An op writes its own only when none fits.
 use crate::{Arg, Attr, Attrs, Bound, Builder, Op, OpDef, Outs, Prim, ScatterOp, Type, Types, ValueId};
-use rtx_core::{Class, DType, Dim, Error, Function, Kind, Result, Shape};
+use rtx_core::{Class, DType, Dim, Error, Function, IdMap, Kind, Result, Shape};
 use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 /// `op: what is wrong`.
 pub fn refuse(op: &str, kind: Kind, what: impl std::fmt::Display) -> Error {
@@ -226,7 +225,7 @@ pub fn record_direct(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> 
 
 thread_local! {
     /// Run-time parameters of the definitions that this thread has recorded, by address: definitions are statics.
-    static RUNTIME: RefCell<HashMap<*const OpDef, u64>> = RefCell::default();
+    static RUNTIME: RefCell<IdMap<*const OpDef, u64>> = RefCell::default();
 }
 
 /// Bit `i` is set where parameter `i` is a run-time number. Signatures are read once a thread, without a lock.

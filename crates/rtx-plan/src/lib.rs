@@ -141,10 +141,8 @@ pub trait Claim: Send + Sync {
     /// How this claim would run the node; `None` if it does not take it.
     fn claim(&self, graph: &Graph, node: NodeId, target: &Target) -> Option<Claimed>;
     /// Takes operands as they were before the casts that the node's own op made of them: `sources` has for each operand
-    /// of `claimed` what it was cast from. Says whether it did.
-    fn absorb_casts(&self, _claimed: &mut Claimed, _sources: &[Option<(ValueId, DType)>], _target: &Target) -> bool {
-        false
-    }
+    /// of `claimed` what it was cast from.
+    fn absorb_casts(&self, _claimed: &mut Claimed, _sources: &[Option<(ValueId, DType)>], _target: &Target) {}
 }
 
 /// A node as a native kernel. The launch's buffers are the operands, then the outputs; its sizes are the dims,

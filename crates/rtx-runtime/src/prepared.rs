@@ -263,19 +263,17 @@ impl Workspace {
 
     /// At a plan's first run: drivers that compile for sizes do all of them at once, before anything is written.
     fn make_ready(&self, executor: &Executor, prepared: &Prepared) -> Result<()> {
-        if prepared.ready.swap(true, Relaxed) {
+        if prepared.ready.load(Relaxed) {
             return Ok(());
         }
-        let of_step = |(code, instances): (&'_ Arc<dyn Code>, &Range<usize>)| {
-            let code = code.clone();
-            let sizes = prepared.instances[instances.clone()].iter().map(|(_, sizes)| sizes.clone());
-            sizes.map(move |sizes| (code.clone(), sizes)).collect::<Vec<_>>()
-        };
-        let work: Vec<(Arc<dyn Code>, Range<usize>)> =
-            prepared.codes.iter().zip(&prepared.steps).flat_map(of_step).collect();
-        let work: Vec<(&dyn Code, &[i64])> =
-            work.iter().map(|(code, sizes)| (&**code, &self.sizes[sizes.clone()])).collect();
-        executor.device().make_ready(&work)
+        let mut work: Vec<(&dyn Code, &[i64])> = Vec::with_capacity(prepared.instances.len());
+        for (code, instances) in prepared.codes.iter().zip(&prepared.steps) {
+            let of_step = prepared.instances[instances.clone()].iter();
+            work.extend(of_step.map(|(_, sizes)| (&**code, &self.sizes[sizes.clone()])));
+        }
+        executor.device().make_ready(&work)?;
+        prepared.ready.store(true, Relaxed);
+        Ok(())
     }
 
     fn run_steps(&self, executor: &Executor, prepared: &Prepared) -> Result<(), Failed> {

@@ -173,11 +173,9 @@ impl Recorder<'_> {
     /// # Panics
     /// When it lies on another device.
     pub fn import(&mut self, value: &Value) -> ValueId {
-        if value.executor() != self.executor && value.is_number() {
-            return self.import_number(value);
-        }
+        let own = value.executor() == self.executor;
         assert!(
-            value.executor() == self.executor,
+            own || value.is_number(),
             "import: the value is on {:?}, the region on {:?}",
             value.executor(),
             self.executor
@@ -185,7 +183,7 @@ impl Recorder<'_> {
         if let Some(id) = value.pending_in(self.region) {
             return id;
         }
-        let address = Arc::as_ptr(&value.0) as usize;
+        let address = value.address();
         if let Some(&id) = self.body.imported.get(&address) {
             return id;
         }
@@ -202,20 +200,10 @@ impl Recorder<'_> {
             State::Pending { .. } | State::Ready(_) | State::Poisoned(_) => self.push_input(value),
         };
         self.body.imported.insert(address, id);
-        self.body.set_exported(id, value);
-        id
-    }
-
-    /// A host number that was made for another device.
-    fn import_number(&mut self, value: &Value) -> ValueId {
-        let State::Number(bits) = value.state() else { unreachable!("the caller has looked") };
-        let address = Arc::as_ptr(&value.0) as usize;
-        if let Some(&id) = self.body.imported.get(&address) {
-            return id;
+        // A host number that was made for another device stays that device's handle.
+        if own {
+            self.body.set_exported(id, value);
         }
-        self.body.numbers.push(value.clone());
-        let id = self.body.graph.push_param(value.ty().dtype, bits, self.location);
-        self.body.imported.insert(address, id);
         id
     }
 

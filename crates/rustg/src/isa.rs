@@ -8,7 +8,7 @@ pub enum Isa {
     Scalar,
     /// AVX2 and FMA.
     Avx2,
-    /// AVX-512 F, BW, DQ and VL.
+    /// AVX-512 F, BW, DQ and VL, and BMI2, which printed loops use.
     Avx512,
 }
 
@@ -65,7 +65,8 @@ fn best() -> Isa {
     {
         use std::arch::is_x86_feature_detected as has;
         let avx2 = has!("avx2") && has!("fma");
-        if avx2 && has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
+        let avx512 = has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
+        if avx2 && avx512 && has!("bmi2") {
             return Isa::Avx512;
         }
         if avx2 {

@@ -124,7 +124,7 @@ impl Lanes {
     }
 }
 
-/// How a type's numbers are held; `None` for a type that has no registers here.
+/// Has a type registers here?
 fn is_held(t: DType) -> bool {
     use DType::*;
     matches!(t, Bool | U8 | I8 | I16 | U16 | I32 | U32 | I64 | F16 | BF16 | F32 | F64)
@@ -374,34 +374,23 @@ const FLOOR: u8 = 9;
 const CEIL: u8 = 10;
 const TRUNC: u8 = 11;
 
+/// Arithmetic of either precision.
+fn float<R: Real>(f: Arith, x: R, y: R) -> Option<R> {
+    Some(match f {
+        Arith::Add => x + y,
+        Arith::Sub => x - y,
+        Arith::Mul => x * y,
+        Arith::Div => x / y,
+        Arith::Max => single::max(x, y),
+        Arith::Min => single::min(x, y),
+        _ => return None,
+    })
+}
+
 fn binary(body: &Body, f: Arith, t: DType, a: Lanes, b: Lanes) -> Option<Lanes> {
     match t {
-        DType::F32 => {
-            let (x, y) = (F(body, a.one()?), F(body, b.one()?));
-            Some(One(match f {
-                Arith::Add => x + y,
-                Arith::Sub => x - y,
-                Arith::Mul => x * y,
-                Arith::Div => x / y,
-                Arith::Max => single::max(x, y),
-                Arith::Min => single::min(x, y),
-                _ => return None,
-            }
-            .1))
-        }
-        DType::F64 => {
-            let (x, y) = (D(body, a.two()?), D(body, b.two()?));
-            Some(Two(match f {
-                Arith::Add => x + y,
-                Arith::Sub => x - y,
-                Arith::Mul => x * y,
-                Arith::Div => x / y,
-                Arith::Max => single::max(x, y),
-                Arith::Min => single::min(x, y),
-                _ => return None,
-            }
-            .1))
-        }
+        DType::F32 => Some(One(float(f, F(body, a.one()?), F(body, b.one()?))?.1)),
+        DType::F64 => Some(Two(float(f, D(body, a.two()?), D(body, b.two()?))?.1)),
         DType::I32 | DType::U32 => {
             let signed = t == DType::I32;
             let op = match f {
@@ -411,29 +400,14 @@ fn binary(body: &Body, f: Arith, t: DType, a: Lanes, b: Lanes) -> Option<Lanes> 
                 Arith::And => Bin::And32,
                 Arith::Or => Bin::Or32,
                 Arith::Xor => Bin::Xor32,
-                Arith::Max => {
-                    if signed {
-                        Bin::MaxS32
-                    } else {
-                        Bin::MaxU32
-                    }
-                }
-                Arith::Min => {
-                    if signed {
-                        Bin::MinS32
-                    } else {
-                        Bin::MinU32
-                    }
-                }
+                Arith::Max if signed => Bin::MaxS32,
+                Arith::Max => Bin::MaxU32,
+                Arith::Min if signed => Bin::MinS32,
+                Arith::Min => Bin::MinU32,
                 // Counts from 32 on, negative ones too, give 0 or the sign: as the instructions do.
                 Arith::Shl => Bin::Shl32,
-                Arith::Shr => {
-                    if signed {
-                        Bin::Sar32
-                    } else {
-                        Bin::Shr32
-                    }
-                }
+                Arith::Shr if signed => Bin::Sar32,
+                Arith::Shr => Bin::Shr32,
                 _ => return None,
             };
             Some(One(body.bin(op, a.one()?, b.one()?)))

@@ -694,11 +694,8 @@ impl<'a> Binder<'a> {
             return Ok(());
         }
         let no_rows = !self.space.spots.contains(&Spot::Row);
-        let lists = |p: &Phase| [p.before.len(), p.chunk.len(), p.after.len()].iter().sum::<usize>();
-        let total = self.row_ops.len() + self.col_ops.len() + self.phases.iter().map(lists).sum::<usize>();
-        let phases = self.phases.iter().flat_map(|p| p.before.iter().chain(&p.chunk).chain(&p.after));
-        let ops = self.row_ops.iter().chain(&self.col_ops).chain(phases).chain(self.ends.iter().map(|e| &e.op));
-        let mut fuser = fuse::Fuser::new(no_rows, ops, &self.outer, streams);
+        let total = self.ops().count() - self.ends.len();
+        let mut fuser = fuse::Fuser::new(no_rows, self.ops(), &self.outer, streams);
         // Rows that are held whole, of one block, are one piece of code from their first load to their last store.
         let rows =
             self.whole && self.space.walk == Along::Cols && (1..=reduce::BLOCK as i64).contains(&self.space.cols);
@@ -713,10 +710,13 @@ impl<'a> Binder<'a> {
             *list = fuser.fuse(std::mem::take(list))?;
         }
         jit::count(fuser.printed, total - fuser.printed);
-        let phases = self.phases.iter().flat_map(|p| p.before.iter().chain(&p.chunk).chain(&p.after));
-        let ops = self.row_ops.iter().chain(&self.col_ops).chain(phases).chain(self.ends.iter().map(|e| &e.op));
-        self.used = fuse::used_slots(self.slots.len(), ops, &self.outer);
+        self.used = fuse::used_slots(self.slots.len(), self.ops(), &self.outer);
         Ok(())
+    }
+    /// All calls but those of the outer axes.
+    fn ops(&self) -> impl Iterator<Item = &Op> {
+        let phases = self.phases.iter().flat_map(|p| p.before.iter().chain(&p.chunk).chain(&p.after));
+        self.row_ops.iter().chain(&self.col_ops).chain(phases).chain(self.ends.iter().map(|e| &e.op))
     }
     /// Joins an instruction with the one just emitted, if that is its operand and of no other use: one pass instead
     /// of two, with the same roundings.
@@ -819,7 +819,7 @@ impl<'a> Binder<'a> {
         let extent = if self.space.walk == Along::Rows { self.space.rows } else { self.space.cols };
         let value_bytes = self.size_of(a.index()) as i64;
         let arg = matches!(self.instr(i), Instr::ArgReduce(..));
-        let blocks = if arg { 1 } else { (extent as usize).div_ceil(reduce::BLOCK) as i64 };
+        let blocks = if arg { 1 } else { reduce::blocks(extent) as i64 };
         let partials = self.kept_slot(result, value_bytes * blocks.max(1));
         let lanes = self.kept_slot(result, if arg { 8 } else { value_bytes * lanes as i64 });
         let extra = || {

@@ -95,8 +95,8 @@ impl Fused {
         let Some((code, operands)) = &self.past else { return &self.code };
         let fits = operands.iter().all(|&m| {
             let (start, pitch) = get(m as usize);
-            let others = (0..self.mems.len()).filter(|&k| k != m as usize);
-            start % 64 == 0 && pitch % 64 == 0 && others.into_iter().all(|k| get(k).0 != start)
+            let is_alone = (0..self.mems.len()).all(|k| k == m as usize || get(k).0 != start);
+            start % 64 == 0 && pitch % 64 == 0 && is_alone
         });
         if fits { code } else { &self.code }
     }
@@ -234,9 +234,8 @@ impl<'a> Fuser<'a> {
             out.push(op);
             return Ok(());
         }
-        if let ([op], Some((i, _))) = (run, run[0].means) {
-            debug_assert!(op.means.is_some());
-            return Err(i);
+        if let [Op { means: Some((i, _)), .. }] = run {
+            return Err(*i);
         }
         let (first, second) = run.split_at(run.len() / 2);
         self.print(first, out)?;
@@ -245,17 +244,9 @@ impl<'a> Fuser<'a> {
 
     fn printed_loop(&self, run: &[Op]) -> Option<Op> {
         let mut maker = Maker { stage: 1, ..Maker::default() };
-        for op in run {
-            maker.step(op)?;
-        }
-        maker.write_results(&self.reads)?;
-        maker.fetch_ahead(self.streams);
-        let code = jit::load(&maker.region)?;
-        let folds = run.iter().any(|op| matches!(op.means, Some((_, m)) if matches!(m.what, What::Fold(_))));
-        let past = maker.past();
-        let fused = Fused { code, mems: maker.mems, folds, rows: false, past };
-        let level = run.iter().map(|op| op.level).reduce(|a, b| a.union(b))?;
-        Some(fused.call(level))
+        run.iter().try_for_each(|op| maker.step(op))?;
+        let level = run.iter().map(|op| op.level).reduce(Level::union)?;
+        Some(maker.finish(self)?.call(level))
     }
 
     /// All phases of rows of one block as one loop over rows; `None` if something in them cannot be printed.
@@ -274,12 +265,10 @@ impl<'a> Fuser<'a> {
             phase.chunk.iter().try_for_each(|op| maker.step(op))?;
             phase.after.iter().try_for_each(|op| maker.name_fold(op))?;
         }
-        maker.write_results(&self.reads)?;
-        maker.fetch_ahead(self.streams);
-        let code = jit::load(&maker.region)?;
-        self.printed += maker.region.steps.len() + phases.iter().map(|p| p.after.len()).sum::<usize>();
-        let past = maker.past();
-        Some(Fused { code, mems: maker.mems, folds: true, rows: true, past }.call(tile))
+        let printed = maker.region.steps.len() + phases.iter().map(|p| p.after.len()).sum::<usize>();
+        let fused = maker.finish(self)?;
+        self.printed += printed;
+        Some(fused.call(tile))
     }
 }
 
@@ -310,8 +299,6 @@ struct Maker {
     stage: u32,
     /// Are rows done whole?
     does_rows: bool,
-    /// Is it more than the caches hold?
-    is_large: bool,
     /// The step whose result is the value of a place.
     made: HashMap<Place, u32>,
     /// Of each step: where its result would go, and how often it is read in the region.
@@ -396,9 +383,17 @@ impl Maker {
         self.results[step as usize].0 = op.dst;
         Some(())
     }
+    /// The loop, printed.
+    fn finish(mut self, fuser: &Fuser<'_>) -> Option<Fused> {
+        self.write_results(&fuser.reads)?;
+        self.fetch_ahead(fuser.streams);
+        let code = jit::load(&self.region)?;
+        let past = if fuser.streams.bytes > PAST_BYTES { self.past() } else { None };
+        let folds = self.does_rows || !self.folds.is_empty();
+        Some(Fused { code, past, folds, rows: self.does_rows, mems: self.mems })
+    }
     /// Marks the operands that are worth fetching ahead.
     fn fetch_ahead(&mut self, streams: &Streams) {
-        self.is_large = streams.bytes > PAST_BYTES;
         let is_stream = |m: &FusedMem| {
             let view = m.place.entry.checked_sub(VIEWS);
             matches!(m.mem, Mem::Tile(_)) && view.is_some_and(|v| streams.views.contains(&v))
@@ -411,8 +406,7 @@ impl Maker {
         let of_words = |m: u32| matches!(self.region.mems[m as usize], Mem::Tile(t) if t.size() >= 4);
         let written = |m: &u32| self.region.steps.iter().any(|s| s.out == Some(*m));
         let read = |m: &u32| self.region.steps.iter().any(|s| s.src.contains(&Src::Mem(*m)));
-        let large =
-            self.region.ahead.iter().copied().filter(|m| self.is_large && written(m) && !read(m) && of_words(*m));
+        let large = self.region.ahead.iter().copied().filter(|m| written(m) && !read(m) && of_words(*m));
         let past: Vec<u32> = large.collect();
         if past.is_empty() {
             return None;

@@ -179,11 +179,14 @@ impl TileProg {
             return found.clone();
         }
         drop(known);
+        let mut known = self.bindings.0.write().unwrap_or_else(PoisonError::into_inner);
+        // The threads of one launch all want the same one: the first makes it, the others wait.
+        if let Some(found) = known.iter().find(|b| fits(&b.key)) {
+            return found.clone();
+        }
         let isa = isa.unwrap_or(Isa::detect());
         let key = Key { sizes: sizes.to_vec(), isa, aliased, boxed, fused };
-        let made = Binding::new(self, key).expect("check_supported found a kernel for every instruction");
-        let made = Arc::new(made);
-        let mut known = self.bindings.0.write().unwrap_or_else(PoisonError::into_inner);
+        let made = Arc::new(Binding::new(self, key).expect("check_supported found a kernel for every instruction"));
         if known.len() >= MOST_BINDINGS {
             known.clear();
         }
