@@ -199,7 +199,8 @@ macro_rules! instance_norms {
             /// Applies the layer.
             ///
             /// # Panics
-            /// When the channels or dims of `x` are others, or there is one value a channel.
+            /// When the dims of `x` are others, its channels do not fit weights or statistics, or there is one value a
+            /// channel.
             #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
                 check_rank(stringify!($T), x, &[$rank - 1, $rank]);
@@ -208,14 +209,15 @@ macro_rules! instance_norms {
                 }
                 let (weight, bias) = (self.weight.as_deref(), self.bias.as_deref());
                 let running = self.running_mean.as_deref().zip(self.running_var.as_deref());
-                match running {
-                    Some((mean, var)) if !self.mode.is_training() => {
-                        return F::batch_norm(x, [mean, var], weight, bias, self.eps);
-                    }
-                    Some(running) => self.track(x, running),
-                    None => {}
+                if let (Some((mean, var)), false) = (running, self.mode.is_training()) {
+                    return F::batch_norm(x, [mean, var], weight, bias, self.eps);
                 }
-                F::instance_norm(x, weight, bias, self.eps)
+                // What is refused moves no statistics.
+                let y = F::instance_norm(x, weight, bias, self.eps);
+                if let Some(running) = running {
+                    self.track(x, running);
+                }
+                y
             }
             /// Moves the running statistics towards the mean of the examples' own.
             fn track(&self, x: &Tensor, (mean, var): (&Tensor, &Tensor)) {

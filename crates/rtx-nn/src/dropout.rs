@@ -1,6 +1,6 @@
 //! Dropout: nothing happens in evaluation.
 use crate::{Layer, Mode, Module, functional as F};
-use rtx_tensor::{Tensor, no_grad, ones};
+use rtx_tensor::{Tensor, no_grad};
 
 /// In training, each element is zero with probability `p` and the rest is scaled by 1/(1-p); in evaluation nothing
 /// happens.
@@ -39,7 +39,7 @@ fn noise_shape(x: &Tensor, dims: usize) -> Vec<usize> {
 }
 /// 1/(1-p) with probability 1-p, else 0.
 fn noise(x: &Tensor, shape: Vec<usize>, p: f64) -> Tensor {
-    no_grad(|| F::dropout(&ones(shape).to(x.dtype()), p))
+    no_grad(|| F::dropout(&x.new_ones(shape), p))
 }
 
 /// What SELU tends to, far below 0: -scale · alpha.

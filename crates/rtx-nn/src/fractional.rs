@@ -1,6 +1,6 @@
 //! Max pooling over windows at random places.
 use crate::{Buffer, Module, Visitor};
-use rtx_tensor::{DType, Tensor, arange, from_slice, rand, shape::IntoShape};
+use rtx_tensor::{DType, Tensor, arange, rand, shape::IntoShape};
 
 /// Where windows of one dim begin, for each plane: `[n, c, windows]` from one number in [0, 1) each, `[n, c, 1]`.
 fn starts(u: &Tensor, input: usize, kernel: usize, output: usize) -> Tensor {
@@ -10,11 +10,12 @@ fn starts(u: &Tensor, input: usize, kernel: usize, output: usize) -> Tensor {
     }
     // In f32, as PyTorch works them out: an element more or less hangs on the last bit.
     let step = (last as f32) / ((output - 1) as f32);
-    let i = arange(0..output as i64).to(DType::F32);
+    let i = arange(0..output as i64).to(u.device());
+    let is_last = i.eq(output as i64 - 1);
+    let i = i.to(DType::F32);
     let u = u.to(DType::F32);
     let places = ((i + &u) * step).trunc() - (u * step).trunc();
-    let is_last = arange(0..output as i64).eq(output as i64 - 1);
-    is_last.if_else(from_slice(&[last], 1), places.to(DType::I64))
+    is_last.if_else(last, places.to(DType::I64))
 }
 
 /// The largest element of each window over the last `N` dims of `[n, c, ..]`, and where it is, row after row.
@@ -31,14 +32,14 @@ fn pool<const N: usize>(x: &Tensor, kernel: [usize; N], output: [usize; N], samp
         wide.extend((0..2 * N).map(|k| if k == d { output[d] } else { 1 }));
         let mut inside = vec![1; 2 + 2 * N];
         inside[2 + N + d] = kernel[d];
-        let here = begin.reshape(wide) + arange(0..kernel[d] as i64).reshape(inside);
+        let here = begin.reshape(wide) + arange(0..kernel[d] as i64).to(x.device()).reshape(inside);
         places = Some(match places {
             None => here,
             Some(before) => before * (sizes[d] as i64) + here,
         });
     }
     let windows: usize = output.iter().product();
-    let places = places.unwrap_or_else(|| from_slice(&[0_i64], 1)).reshape((n, c, windows, -1));
+    let places = places.unwrap_or_else(|| x.new_zeros(1).to(DType::I64)).reshape((n, c, windows, -1));
     let elements = x.flatten(2, -1).gather(2, places.flatten(2, -1)).reshape(places.shape());
     let largest = elements.detach().argmax(-1).unsqueeze(-1);
     let mut out = vec![n, c];
@@ -63,7 +64,7 @@ macro_rules! pools {
             }
             /// Windows of a size, as many as this part of the places in each dim.
             pub fn by(kernel: impl IntoShape, ratio: f64) -> Self {
-                Self { kernel: each(kernel), output: Output::Ratio([ratio; $dims]), samples: None }
+                Self { kernel: each(kernel), output: Output::Ratio(ratio), samples: None }
             }
             #[doc = concat!("Windows begin where these numbers in [0, 1) say, `[n, channels, ", $dims, "]`, in place of new ones at each call.")]
             #[must_use]
@@ -97,7 +98,7 @@ macro_rules! pools {
                     let fits = output[d] + self.kernel[d] <= sizes[d] + 1 && output[d] > 0;
                     assert!(fits, "{name}: {} windows of {} in {} places", output[d], self.kernel[d], sizes[d]);
                 }
-                let drawn = || rand([shape[0], shape[1], $dims]);
+                let drawn = || rand([shape[0], shape[1], $dims]).to(x.device());
                 // One sample stands for all that are in the batch: PyTorch's unbatched call takes those of the first.
                 let samples = self.samples.as_ref().map_or_else(drawn, |s| s.narrow(0, 0, shape[0]));
                 pool(x, self.kernel, output, &samples)
@@ -129,13 +130,13 @@ pools! {
 enum Output<const N: usize> {
     Size([usize; N]),
     /// Of the places.
-    Ratio([f64; N]),
+    Ratio(f64),
 }
 impl<const N: usize> Output<N> {
     fn of(&self, sizes: [usize; N]) -> [usize; N] {
         match self {
             Output::Size(size) => *size,
-            Output::Ratio(ratio) => std::array::from_fn(|d| (sizes[d] as f64 * ratio[d]) as usize),
+            Output::Ratio(ratio) => sizes.map(|n| (n as f64 * ratio) as usize),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Layers that put elements around a tensor.
-use crate::{Layer, Module, loss::one};
-use rtx_tensor::{Argument, Tensor, call, shape::IntoShape};
+use crate::{Layer, Module};
+use rtx_tensor::{Tensor, options, shape::IntoShape};
 
 /// Elements before and after each of the last dims, the last dim first: one number stands for all.
 fn around(padding: impl IntoShape, dims: usize) -> Vec<i64> {
@@ -31,7 +31,7 @@ macro_rules! pads {
             /// When the padding does not fit the tensor.
             #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
-                one(call("pad", &[x.into(), self.padding.clone().into(), $mode.into()], &[]))
+                x.pad_with(self.padding.as_slice(), options::Pad { mode: $mode, value: None })
             }
         }
         impl Layer for $T {
@@ -89,8 +89,7 @@ macro_rules! constants {
             /// When the padding does not fit the tensor.
             #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
-                let args: [Argument; 4] = [x.into(), self.padding.clone().into(), "constant".into(), self.value.into()];
-                one(call("pad", &args, &[]))
+                x.pad_with(self.padding.as_slice(), options::Pad { mode: "constant", value: Some(self.value) })
             }
         }
         impl Layer for $T {

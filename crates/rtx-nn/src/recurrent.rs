@@ -130,8 +130,7 @@ impl Recurrent {
         let examples = x.shape().get(batch).copied().unwrap_or(1);
         let given = |state: &Tensor| if single && state.rank() == 2 { state.unsqueeze(1) } else { state.alias() };
         let width = |i: usize| if i == 0 { self.output() } else { self.sizes[1] };
-        let zeros =
-            |i: usize| rtx_tensor::zeros([self.num_layers * self.directions(), examples, width(i)]).to(x.dtype());
+        let zeros = |i: usize| x.new_zeros([self.num_layers * self.directions(), examples, width(i)]);
         let states: [Tensor; N] = std::array::from_fn(|i| states.map_or_else(|| zeros(i), |s| given(s[i])));
         let (y, states) = self.through(&x, states, f).unwrap_or_else(|e| panic!("{e}"));
         if single { (y.squeeze(batch), states.map(|s| s.squeeze(1))) } else { (y, states) }
@@ -333,7 +332,7 @@ macro_rules! cells {
                 let single = x.rank() == 1;
                 let batch = |t: &Tensor| if single && t.rank() == 1 { t.unsqueeze(0) } else { t.alias() };
                 let x = batch(x);
-                let zeros = || rtx_tensor::zeros([x.size(0), self.weight_hh.size(1)]).to(x.dtype());
+                let zeros = || x.new_zeros([x.size(0), self.weight_hh.size(1)]);
                 let states: [Tensor; N] = std::array::from_fn(|i| states.map_or_else(zeros, |s| batch(s[i])));
                 let outs = f(&x, std::array::from_fn(|i| &states[i])).unwrap_or_else(|e| panic!("{e}"));
                 if single { outs.map(|t| t.squeeze(0)) } else { outs }

@@ -1,13 +1,14 @@
 //! Normalization by statistics of channels: over the batch, over one image, over groups of channels, over neighbours.
 use crate::args::Args;
+use crate::likeness::detached;
 use crate::lines::{known, number};
 use crate::precision::{count, mean_keep, widen};
 use crate::spatial::along;
 use crate::spelling::SPELLING;
 use rtx_core::{DType, Dim, Fold, Kind, Result, Shape};
 use rtx_ir::{
-    Amp, Arg, Attr, Attrs, Body, Builder, Grad, GradCx, Grads, OpDef, Outs, Prim, Refusal, Sample, Saves, Stability,
-    Type, ValueId, rules,
+    Amp, Attr, Attrs, Body, Builder, Grad, GradCx, Grads, OpDef, Outs, Prim, Refusal, Sample, Saves, Stability, Type,
+    ValueId, rules,
 };
 use smallvec::{SmallVec, smallvec};
 
@@ -389,13 +390,8 @@ fn native(b: &mut Builder<'_>, op: &str, norm: &Norm) -> Result<Outs> {
         return Ok(smallvec![normed.y, none, none]);
     }
     let rstd = inverse_root(b, normed.variance, norm.eps)?;
-    Ok(smallvec![normed.y, constant_to_gradients(b, normed.mean)?, constant_to_gradients(b, rstd)?])
+    Ok(smallvec![normed.y, detached(b, normed.mean)?, detached(b, rstd)?])
 }
-/// Statistics that no gradient flows from, as PyTorch's native ops say of theirs.
-fn constant_to_gradients(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
-    Ok(b.call(&crate::likeness::DETACH, [Arg::Value(x)])?[0])
-}
-
 /// The batch's own mean and inverse deviation beside the result.
 pub static NATIVE_BATCH_NORM: OpDef = OpDef {
     sig: "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
@@ -446,8 +442,8 @@ pub static NATIVE_BATCH_NORM_LEGIT_FUNCTIONAL: OpDef = OpDef {
             return Ok(outs);
         };
         let mut normed = norm.run(b, def.name())?;
-        normed.mean = constant_to_gradients(b, normed.mean)?;
-        normed.variance = constant_to_gradients(b, normed.variance)?;
+        normed.mean = detached(b, normed.mean)?;
+        normed.variance = detached(b, normed.variance)?;
         let rstd = inverse_root(b, normed.variance, norm.eps)?;
         let momentum = number(b, args, 6, rules::number_dtype(b.dtype(mean)), 0.1)?;
         let n = norm.elements(b)?;

@@ -310,13 +310,8 @@ fn record_segments(b: &mut Builder<'_>, def: &'static OpDef, bound: &Bound) -> R
     let lengths = b.cast(lengths, DType::I64)?;
     let lengths = b.reshape(lengths, &[lead, n].into())?;
     let ends = b.prim(Prim::Scan { fold: Fold::Sum, axis: 1, reverse: false }, &[lengths])?;
-    let ends = b.reshape(ends, &[lead, 1, n].into())?;
-    let table = Shape::from([lead, rows, n]);
-    let row = b.prim(Prim::Iota { shape: table.clone(), axis: 1 }, &[])?;
-    let ends = b.expand(ends, &table)?;
-    let ended = b.le(ends, row)?;
-    let ended = b.cast(ended, DType::I64)?;
-    let segment = b.reduce(Fold::Sum, ended, &[2])?;
+    let row = b.prim(Prim::Iota { shape: [lead, rows].into(), axis: 1 }, &[])?;
+    let segment = counted(b, def.name(), ends, row, true, false)?;
     let line = b.prim(Prim::Iota { shape: [lead, rows].into(), axis: 0 }, &[])?;
     let line = b.mul(line, (n + 1) as f64)?;
     let place = b.add(line, segment)?;

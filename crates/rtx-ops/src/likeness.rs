@@ -3,7 +3,7 @@ use crate::args::Args;
 use crate::spelling::SPELLING;
 use rtx_core::{DType, Kind, Result, Scalar, Shape};
 use rtx_ir::{
-    Arg, Body, Bound, Builder, Grad, Jvp, OpDef, Outs, Prim, Refusal, Sample, Saves, Stability, record, rules,
+    Arg, Body, Bound, Builder, Grad, Jvp, OpDef, Outs, Prim, Refusal, Sample, Saves, Stability, ValueId, record, rules,
 };
 use smallvec::smallvec;
 
@@ -276,12 +276,15 @@ pub static TO_OTHER: OpDef = OpDef {
     samples: &[Sample::exact("f32[2,3], f64[]")],
     ..SAME
 };
+/// The value, constant to gradients.
+pub(crate) fn detached(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
+    Ok(b.call(&DETACH, [Arg::Value(x)])?[0])
+}
 
 /// No gradient goes through.
 pub static DETACH: OpDef = OpDef {
     sig: "detach(Tensor(a) self) -> Tensor(a)",
     doc: "The tensor itself, without a way for gradients: what depends on it is constant to them.",
-    record: rtx_ir::OpDef::DEFAULT.record,
     infer: rules::infer_same,
     // A reshape to its own shape costs nothing.
     body: Body::Composite(|b, _, v| {

@@ -1,12 +1,12 @@
 //! Normalization over the last dims.
 use crate::args::Args;
-use crate::likeness::DETACH;
+use crate::likeness::detached;
 use crate::precision::{mean_keep, widen};
 use crate::spelling::SPELLING;
 use rtx_core::{DType, Fold, Kind, Result, Shape};
 use rtx_ir::{
-    Amp, Arg, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Op, OpDef, Outs, Refusal, Sample, Saves,
-    Stability, Type, Types, ValueId, rules,
+    Amp, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Op, OpDef, Outs, Refusal, Sample, Saves, Stability,
+    Type, Types, ValueId, rules,
 };
 use smallvec::{SmallVec, smallvec};
 
@@ -68,7 +68,7 @@ pub static NATIVE_LAYER_NORM: OpDef = OpDef {
         let y = b.call(&LAYER_NORM, operands)?[0];
         let dtype = b.dtype(x);
         let axes: SmallVec<[usize; 4]> = (b.rank(x) - dims.rank()..b.rank(x)).collect();
-        let x = b.call(&DETACH, [Arg::Value(x)])?[0];
+        let x = detached(b, x)?;
         let x = widen(b, x)?;
         let mean = mean_keep(b, x, &axes)?;
         let (_, rstd) = standardize(b, x, &axes, args.float_or(4, 1e-5)?)?;

@@ -70,7 +70,7 @@ impl Span {
         if first == 0 && last == n {
             return Ok((x, rest));
         }
-        // Where more is taken from one side than there is, the other side's constant is taken too.
+        // As PyTorch: no side gives more than there is, whatever the other adds.
         if last < first || first > n || last < 0 {
             let what = format_args!("takes more than the {n} elements of dim {}", self.axis);
             return Err(rules::refuse(op, Kind::Shape, what));

@@ -1,7 +1,7 @@
 //! L-BFGS: a quasi-Newton method that asks for the loss several times a step.
 use rtx_core::{Error, Kind, Result};
 use rtx_nn::{Param, StateDict};
-use rtx_tensor::{DType, Tensor, cat, end_step, from_slice, no_grad, stack, zeros};
+use rtx_tensor::{DType, Tensor, cat, end_step, from_slice, no_grad, stack};
 use std::collections::VecDeque;
 
 /// L-BFGS with the two-loop recursion (Nocedal and Wright, Numerical Optimization, algorithms 7.4 and 3.5), step by step
@@ -91,7 +91,7 @@ impl LBFGS {
     pub fn tolerance_grad(self, tolerance_grad: f64) -> Self {
         Self { tolerance_grad, ..self }
     }
-    /// A step ends when neither the loss nor a parameter moves by more.
+    /// A step ends when the loss moves by less, or no parameter by more.
     #[must_use]
     pub fn tolerance_change(self, tolerance_change: f64) -> Self {
         Self { tolerance_change, ..self }
@@ -202,7 +202,7 @@ impl LBFGS {
         let gradient = no_grad(|| {
             let rows = self.params.iter().map(|p| match p.grad() {
                 Some(g) => g.reshape(-1),
-                None => zeros(p.numel()).to(p.dtype()),
+                None => p.new_zeros(p.numel()),
             });
             let all = cat(&rows.collect::<Vec<_>>(), 0);
             if self.maximize { -all } else { all }
@@ -216,7 +216,7 @@ impl LBFGS {
         let memory = &mut self.state;
         let (Some(before), Some(last)) = (&memory.gradient, &memory.direction) else {
             memory.history.clear();
-            memory.scale = Some(from_slice(&[1.0], ()).to(gradient.dtype()));
+            memory.scale = Some(gradient.new_ones(()));
             return Ok(-gradient);
         };
         let (y, s) = (gradient - before, last * memory.length);

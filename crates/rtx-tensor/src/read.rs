@@ -79,7 +79,7 @@ impl Tensor {
                 n += 1;
             }
         }
-        Ok(crate::from_slice(&rows, (n as usize, shape.len())))
+        crate::from_slice(&rows, (n as usize, shape.len())).try_to_place((&self.device()).into())
     }
     /// All elements as host numbers.
     pub(crate) fn numbers(&self) -> Result<Vec<Number>> {

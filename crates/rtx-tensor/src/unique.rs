@@ -145,12 +145,13 @@ impl Lines {
             }
             inverse[i] = counts.len() as i64 - 1;
         }
-        let ids = crate::from_slice(&first, first.len());
+        let here = |t: Tensor| t.try_to_place((&self.tensor.device()).into());
+        let ids = here(crate::from_slice(&first, first.len()))?;
         let values = self.tensor.i(&ids);
         Ok(Distinct {
             values: self.dim.map_or(values.alias(), |d| values.movedim(0, d)),
-            inverse: crate::from_slice(&inverse, self.shape.clone()),
-            counts: crate::from_slice(&counts, counts.len()),
+            inverse: here(crate::from_slice(&inverse, self.shape.clone()))?,
+            counts: here(crate::from_slice(&counts, counts.len()))?,
         })
     }
 }

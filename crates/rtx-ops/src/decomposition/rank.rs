@@ -350,7 +350,7 @@ pub static LINALG_LSTSQ: OpDef = OpDef {
         };
         // As in PyTorch, gradients flow through the solution and the residuals only.
         let values = match driver {
-            "gelsd" | "gelss" => b.call(&crate::likeness::DETACH, [Arg::Value(s)])?[0],
+            "gelsd" | "gelss" => crate::likeness::detached(b, s)?,
             _ => b.zeros(dtype, &none)?,
         };
         Ok(smallvec![solution, residuals, rank, values])
