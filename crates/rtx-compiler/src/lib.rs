@@ -5,6 +5,8 @@
 mod assemble;
 mod canonical;
 mod dump;
+#[cfg(test)]
+mod filetests;
 mod fuse;
 mod import;
 mod index;

@@ -4,12 +4,15 @@ use rtx_compiler::{Compiler, Fusion};
 use rtx_core::{DType, Dim, Layout, Location, Shape, SymId};
 use rtx_hal::{Lang, Target};
 use rtx_ir::oracle::{Tensor, Value, eval, eval_node};
-use rtx_ir::{Builder, Graph, NodeId, Op, Prim, Type, ValueId};
-use rtx_plan::{Claim, Claimed, Compile, Grouped, InputFact, OutputPlace, Place, Plan, Request};
+use rtx_ir::{Builder, Graph, Op, Prim, Type, ValueId};
+use rtx_plan::{Claim, Compile, InputFact, OutputPlace, Place, Plan, Request};
 use rustg::{Instr, Nest, Size, View};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+mod dot;
+pub use dot::TestDot;
 
 pub const TARGET: Target = Target { family: "test", isa: "scalar", threads: 2 };
 
@@ -120,42 +123,6 @@ pub fn draw(i: u64) -> f64 {
 
 pub fn counter(plan: &Plan, name: &str) -> u64 {
     plan.counters.iter().find(|c| c.0 == name).map_or(0, |c| c.1)
-}
-
-/// Claims contractions of one pair, with batch dims: sizes are batch, m, n, k as groups.
-pub struct TestDot {
-    pub epilogue: bool,
-}
-impl Claim for TestDot {
-    fn name(&self) -> &'static str {
-        "dot"
-    }
-    fn claim(&self, graph: &Graph, node: NodeId, _: &Target) -> Option<Claimed> {
-        let n = graph.node(node);
-        let Some(Prim::Dot { batch, contract }) = n.op.prim() else { return None };
-        let (l, r) = (graph.ty(n.inputs[0]), graph.ty(n.inputs[1]));
-        type Axes = SmallVec<[usize; 4]>;
-        let batch_l: Axes = batch.iter().map(|p| p.0).collect();
-        let batch_r: Axes = batch.iter().map(|p| p.1).collect();
-        let deep_l: Axes = contract.iter().map(|p| p.0).collect();
-        let deep_r: Axes = contract.iter().map(|p| p.1).collect();
-        let free = |rank, b: &Axes, c: &Axes| (0..rank).filter(|i| !b.contains(i) && !c.contains(i)).collect::<Axes>();
-        let (m, nn) = (free(l.rank(), &batch_l, &deep_l), free(r.rank(), &batch_r, &deep_r));
-        let dims = |t: &Type, axes: &Axes| axes.iter().map(|&a| t.shape.dim(a)).collect::<SmallVec<[Dim; 4]>>();
-        let (nb, nm) = (batch_l.len(), m.len());
-        let out: Vec<Axes> = vec![(0..nb).collect(), (nb..nb + nm).collect(), (nb + nm..nb + nm + nn.len()).collect()];
-        Some(Claimed {
-            text: "testdot f32".into(),
-            dims: vec![dims(l, &batch_l), dims(l, &m), dims(r, &nn), dims(l, &deep_l)],
-            operands: vec![
-                Grouped { value: n.inputs[0], groups: vec![batch_l, m, deep_l] },
-                Grouped { value: n.inputs[1], groups: vec![batch_r, nn, deep_r] },
-            ],
-            outputs: vec![Grouped { value: n.first, groups: out }],
-            epilogue: self.epilogue,
-            in_place: vec![],
-        })
-    }
 }
 
 /// Memory of a run: each place is a block of bytes.
