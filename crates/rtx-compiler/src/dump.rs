@@ -8,10 +8,22 @@ use rtx_ir::Graph;
 use rtx_plan::{OutputPlace, Plan};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
-/// Is this form among those that `RTX_DUMP=graph,plan,kernel,source` names?
+/// What `RTX_DUMP` may name.
+const FORMS: [&str; 4] = ["graph", "plan", "kernel", "source"];
+
+/// Is this form among those that `RTX_DUMP=graph,plan,kernel,source` names? A word that is none is reported once.
 fn wanted(form: &str) -> bool {
-    std::env::var("RTX_DUMP").is_ok_and(|list| list.split(',').any(|f| f.trim() == form))
+    static NAMED: OnceLock<Vec<String>> = OnceLock::new();
+    let named = NAMED.get_or_init(|| {
+        let list = std::env::var("RTX_DUMP").unwrap_or_default();
+        let words = list.split(',').map(|w| w.trim().to_owned()).filter(|w| !w.is_empty());
+        let (known, unknown): (Vec<_>, Vec<_>) = words.partition(|w| FORMS.contains(&w.as_str()));
+        unknown.iter().for_each(|w| eprintln!("RTX_DUMP: there is no `{w}`; it takes {}", FORMS.join(", ")));
+        known
+    });
+    named.iter().any(|w| w == form)
 }
 
 /// Prints a graph.

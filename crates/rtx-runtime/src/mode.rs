@@ -1,23 +1,26 @@
 //! When the calling thread runs ops before it must: eager mode, and flushes at random points for tests.
-use rtx_ir::Graph;
+use rtx_ir::{Graph, ValueId};
 use std::cell::Cell;
+
+/// Is shown a graph and the values wanted of it.
+type Observer = fn(&Graph, &[ValueId]);
 
 thread_local! {
     static EAGER: Cell<Option<bool>> = const { Cell::new(None) };
     static RANDOM: Cell<u64> = const { Cell::new(0) };
-    static OBSERVER: Cell<Option<fn(&Graph)>> = const { Cell::new(None) };
+    static OBSERVER: Cell<Option<Observer>> = const { Cell::new(None) };
     static BUDGET: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Shows the graph of every region that this thread runs, before it runs. For tests.
-pub fn set_observer(observer: Option<fn(&Graph)>) {
+/// Shows every region that this thread runs, before it runs: its graph, and the values wanted of it. For tests.
+pub fn set_observer(observer: Option<fn(&Graph, &[ValueId])>) {
     OBSERVER.set(observer)
 }
 
 /// Shows a graph that is about to run.
-pub(crate) fn observe(graph: &Graph) {
+pub(crate) fn observe(graph: &Graph, wanted: &[ValueId]) {
     if let Some(observer) = OBSERVER.get() {
-        observer(graph)
+        observer(graph, wanted)
     }
 }
 

@@ -327,7 +327,8 @@ fn outputs(run: &Run<'_>, slots: Vec<Option<Arc<Memory>>>) -> Vec<(ValueId, Stor
         };
         if let Some((memory, offset)) = &base {
             let mut layout = true_layout(&output.layout, &output.ty.shape, run.symbols);
-            layout.offset += offset;
+            // What views an input backwards may start before the input does: the sum is within the memory, modulo 2^64.
+            layout.offset = layout.offset.wrapping_add(*offset);
             results.push((output.value, Storage { memory: memory.clone(), layout }));
         }
         bases.push(base);

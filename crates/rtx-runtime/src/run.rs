@@ -24,7 +24,6 @@ impl Region {
         self.executor.totals().flushed(reason);
         // A record call that was left by a panic may have appended nodes that nobody has written down.
         body.note_new_nodes();
-        mode::observe(&body.graph);
         let mut results = Results { region: self, held: held(self, &body), again: Vec::new() };
         let done = results.run(&body);
         // The inputs go before anybody is told: memory that was given up is free when a read returns.
@@ -123,6 +122,7 @@ impl Results<'_> {
         if wanted.is_empty() {
             return spread;
         }
+        mode::observe(&body.graph, &wanted);
         // Facts come before anything else holds the inputs' memory.
         let facts = facts(body, &wanted);
         let storages: Vec<Option<Storage>> = body.inputs.iter().map(Value::storage).collect();

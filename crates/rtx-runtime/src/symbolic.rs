@@ -20,10 +20,12 @@ enum Size {
 
 /// Symbols start at 2: broadcasting, and kernels for it, tell 1 apart.
 const SMALLEST: u64 = 2;
+/// And end here: among the sizes of inputs stand their strides, and one that walks backwards is no size.
+const LARGEST: u64 = 1 << 62;
 
 impl Pattern {
     /// The pattern behind three lists of sizes: positions that differ are symbols, those that differ alike are one.
-    /// `None` unless every position that differs has three sizes of at least 2.
+    /// `None` unless every position that differs has three sizes from 2 on.
     fn of(lists: [&[u64]; 3]) -> Option<Pattern> {
         let mut triples: SmallVec<[[u64; 3]; 2]> = SmallVec::new();
         let mut sizes = Vec::with_capacity(lists[0].len());
@@ -33,7 +35,8 @@ impl Pattern {
                 sizes.push(Size::Fixed(a));
                 continue;
             }
-            if a == b || b == c || a == c || a.min(b).min(c) < SMALLEST {
+            let may_vary = |n: u64| (SMALLEST..=LARGEST).contains(&n);
+            if a == b || b == c || a == c || ![a, b, c].into_iter().all(may_vary) {
                 return None;
             }
             let known = triples.iter().position(|t| *t == [a, b, c]);
@@ -149,6 +152,7 @@ mod tests {
         assert_eq!(p.values(&[4, 30, 30, 7]).as_slice(), [(SymId(0), 30), (SymId(1), 7)]);
         assert_eq!(Pattern::of([&[4, 8], &[4, 8], &[5, 9]]), None, "two sizes only");
         assert_eq!(Pattern::of([&[1], &[2], &[3]]), None, "1 is no symbol");
+        assert_eq!(Pattern::of([&[2], &[3], &[-1_i64 as u64]]), None, "a stride that walks backwards is no symbol");
     }
 
     #[test]
