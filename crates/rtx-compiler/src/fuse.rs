@@ -210,6 +210,7 @@ impl Fuser<'_> {
             | Prim::Conv(_)
             | Prim::Factor(_)
             | Prim::TriangularSolve { .. }
+            | Prim::Fft(_)
             | Prim::Loop(_)
             | Prim::If { .. }
             | Prim::Collective { .. }

@@ -219,6 +219,7 @@ impl Importer<'_> {
             Op::Prim(
                 Prim::Factor(_)
                 | Prim::TriangularSolve { .. }
+                | Prim::Fft(_)
                 | Prim::Loop(_)
                 | Prim::If { .. }
                 | Prim::Collective { .. }

@@ -377,6 +377,7 @@ impl UnitLowerer<'_> {
             | Prim::Dot { .. }
             | Prim::Factor(_)
             | Prim::TriangularSolve { .. }
+            | Prim::Fft(_)
             | Prim::Loop(_)
             | Prim::If { .. }
             | Prim::Collective { .. }

@@ -172,18 +172,27 @@ impl<'g> Builder<'g> {
         let shape = crate::rules::broadcast_shapes(&[&self.graph.ty(a).shape, &self.graph.ty(b).shape])?;
         Ok([self.expand(a, &shape)?, self.expand(b, &shape)?])
     }
-    /// An arithmetic op; shapes broadcast, dtypes must agree.
+    /// An arithmetic op; shapes broadcast, dtypes must agree. Of complex numbers it is recorded by their parts.
     pub fn binary(&mut self, f: Arith, a: impl Into<Term>, b: impl Into<Term>) -> Result<ValueId> {
         let [a, b] = self.pair(a.into(), b.into())?;
+        if self.is_complex(a) && self.dtype(a) == self.dtype(b) {
+            return self.complex_binary(f, a, b);
+        }
         self.prim(Prim::Binary(f), &[a, b])
     }
     /// A comparison; shapes broadcast, dtypes must agree.
     pub fn compare(&mut self, f: Comparison, a: impl Into<Term>, b: impl Into<Term>) -> Result<ValueId> {
         let [a, b] = self.pair(a.into(), b.into())?;
+        if self.is_complex(a) && self.dtype(a) == self.dtype(b) {
+            return self.complex_compare(f, a, b);
+        }
         self.prim(Prim::Compare(f), &[a, b])
     }
     /// A function of one number.
     pub fn unary(&mut self, f: Function, x: ValueId) -> Result<ValueId> {
+        if self.is_complex(x) && !matches!(f, Function::Real | Function::Imag) {
+            return self.complex_unary(f, x);
+        }
         self.prim(Prim::Unary(f), &[x])
     }
     /// `if cond { a } else { b }`; shapes broadcast.
@@ -249,7 +258,15 @@ impl<'g> Builder<'g> {
         let mut axes: SmallVec<[usize; 4]> = axes.into();
         axes.sort_unstable();
         axes.dedup();
-        if axes.is_empty() { Ok(x) } else { self.prim(Prim::Reduce { fold, axes }, &[x]) }
+        if axes.is_empty() {
+            return Ok(x);
+        }
+        if self.is_complex(x) && fold == Fold::Sum {
+            let [re, im] = self.parts(x)?;
+            let (re, im) = (self.reduce(fold, re, &axes)?, self.reduce(fold, im, &axes)?);
+            return self.complex(re, im);
+        }
+        self.prim(Prim::Reduce { fold, axes }, &[x])
     }
     /// Axes folded to size 1.
     pub fn reduce_keep(&mut self, fold: Fold, x: ValueId, axes: &[usize]) -> Result<ValueId> {

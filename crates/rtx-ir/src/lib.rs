@@ -4,6 +4,7 @@
 //! ([`prims`]), composites in `rtx-ops`.
 
 mod builder;
+mod complex;
 mod def;
 mod gradient;
 mod graph;
@@ -25,7 +26,7 @@ pub use def::{
 };
 pub use graph::{Graph, Node, NodeId, ValueId, ValueInfo};
 pub use matrices::Triangle;
-pub use op::{Attr, Attrs, Collective, ConvDim, Convolution, Factor, Op, Prim, ScatterOp};
+pub use op::{Attr, Attrs, Collective, ConvDim, Convolution, Factor, Fft, FftKind, FftNorm, Op, Prim, ScatterOp};
 pub use program::Program;
 pub use signature::{Parameter, Signature, split_list};
 pub use verify::verify;

@@ -156,6 +156,8 @@ pub enum Prim {
         /// Is the diagonal of ones, and not read?
         unit: bool,
     },
+    /// The discrete Fourier transform of every line along an axis.
+    Fft(Fft),
     /// `body` again and again. Operands: the number of rounds (rank-0 `i64`), then the state; the body takes the
     /// round (rank-0 `i64`) and the state, and returns the next state.
     Loop(Program),
@@ -212,6 +214,52 @@ pub enum Prim {
     Conv(Box<Convolution>),
     /// The operand itself; nothing is merged or fused across it.
     Barrier,
+}
+
+/// The static attributes of [`Prim::Fft`]: `y[k] = s Σ_j x[j] exp(∓2πi jk / n)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fft {
+    /// Between which numbers.
+    pub kind: FftKind,
+    /// Along which axis.
+    pub axis: usize,
+    /// With + in the exponent?
+    pub inverse: bool,
+    /// What `s` is.
+    pub norm: FftNorm,
+}
+
+impl Fft {
+    /// `n`, where the operand has `along` elements along the axis.
+    pub fn len(&self, along: usize) -> usize {
+        if let FftKind::FromHalf { len } = self.kind { len as usize } else { along }
+    }
+}
+
+/// Between which numbers a transform goes. The parts of a real line come in conjugate pairs, so the first `n / 2 + 1`
+/// say it all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FftKind {
+    /// From complex to complex numbers.
+    Complex,
+    /// From real numbers to the first half of their parts.
+    ToHalf,
+    /// From the first half of the parts to real numbers.
+    FromHalf {
+        /// How many.
+        len: u64,
+    },
+}
+
+/// What the sums of a transform are multiplied with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FftNorm {
+    /// 1.
+    None,
+    /// `1 / √n`.
+    Root,
+    /// `1 / n`.
+    Size,
 }
 
 /// A factorization of a matrix `[m, n]`, `k = min(m, n)`.

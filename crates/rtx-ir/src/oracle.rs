@@ -7,6 +7,7 @@ use rtx_core::{Class, DType, Dim, Error, Extremum, Fold, Kind, Location, Result,
 
 mod element;
 mod factor;
+mod fourier;
 mod philox;
 mod scan;
 
@@ -342,6 +343,7 @@ fn eval_prim(p: &Prim, x: &[&Tensor], ty: Type) -> Result<Tensor> {
         Prim::TriangularSolve { upper, transpose, unit } => {
             Tensor::new(ty, factor::solve(*upper, *transpose, *unit, x[0], x[1]))
         }
+        Prim::Fft(f) => fourier::transform(*f, x[0], ty),
         Prim::Collective { members: 1, .. } => x[0].clone(),
         Prim::Check(message) => {
             if x[1].elements.iter().any(|v| !v.bool()) {

@@ -78,6 +78,7 @@ pub fn check_computes(op: &Op, inputs: &[&Type]) -> Result<()> {
             | Prim::Gather { .. }
             | Prim::Scatter { op: ScatterOp::Set, .. }
             | Prim::Windows { .. }
+            | Prim::Fft(_)
             | Prim::Loop(_)
             | Prim::If { .. }
             | Prim::CustomCall { .. }

@@ -5,7 +5,9 @@
 //!
 //! A `.rtxir` file is a header line with the format's and the numerics version, the graph, and a `return` line,
 //! without which the file is cut off.
-use crate::{Attr, Collective, ConvDim, Convolution, Factor, Graph, Node, Op, OpDef, Prim, Types, ValueId};
+use crate::{
+    Attr, Collective, ConvDim, Convolution, Factor, Fft, FftKind, FftNorm, Graph, Node, Op, OpDef, Prim, Types, ValueId,
+};
 use rtx_core::{DType, NUMERICS_VERSION};
 use std::fmt::Write;
 
@@ -117,6 +119,18 @@ fn prim_fields(p: &Prim) -> Vec<String> {
         }
         Prim::TriangularSolve { upper, transpose, unit } => {
             vec![format!("upper: {upper}"), format!("transpose: {transpose}"), format!("unit: {unit}")]
+        }
+        Prim::Fft(f) => {
+            let mut fields = vec![
+                format!("kind: {}", f.kind.name()),
+                format!("axis: {}", f.axis),
+                format!("inverse: {}", f.inverse),
+                format!("norm: {}", f.norm.name()),
+            ];
+            if let FftKind::FromHalf { len } = f.kind {
+                fields.push(format!("len: {len}"));
+            }
+            fields
         }
         Prim::Loop(body) => vec![format!("body: {}", body.text())],
         Prim::If { then, otherwise } => {
@@ -298,6 +312,16 @@ fn prim_of(name: &str, types: &Types, f: &parse::Fields<'_>) -> Result<Prim, Str
         }
         "triangular_solve" => {
             Prim::TriangularSolve { upper: f.flag("upper")?, transpose: f.flag("transpose")?, unit: f.flag("unit")? }
+        }
+        "fft" => {
+            let (kind, norm) = (f.word("kind")?, f.word("norm")?);
+            let len = if kind == "from_half" { f.size("len")? as u64 } else { 0 };
+            Prim::Fft(Fft {
+                kind: FftKind::parse(kind, len).ok_or_else(|| format!("no transform is called {kind:?}"))?,
+                axis: f.size("axis")?,
+                inverse: f.flag("inverse")?,
+                norm: FftNorm::parse(norm).ok_or_else(|| format!("no norm is called {norm:?}"))?,
+            })
         }
         "loop" => Prim::Loop(f.program("body")?),
         "if" => Prim::If { then: f.program("then")?, otherwise: f.program("otherwise")? },

@@ -142,6 +142,12 @@ fn the_list_of_primitives_is_whole() {
         Prim::Dot { batch: smallvec![], contract: smallvec![] },
         Prim::Factor(rtx_ir::Factor::Lu),
         Prim::TriangularSolve { upper: true, transpose: false, unit: false },
+        Prim::Fft(rtx_ir::Fft {
+            kind: rtx_ir::FftKind::FromHalf { len: 3 },
+            axis: 1,
+            inverse: true,
+            norm: rtx_ir::FftNorm::Root,
+        }),
         Prim::Loop(program()),
         Prim::If { then: program(), otherwise: program() },
         Prim::Collective { kind: rtx_ir::Collective::AllReduce(rtx_core::Fold::Sum), members: 2 },

@@ -24,6 +24,7 @@ pub fn claims() -> Vec<Arc<dyn Claim>> {
         Arc::new(scan::ScanClaim),
         Arc::new(scan::LinearScanClaim),
         Arc::new(scan::SortClaim),
+        Arc::new(scan::FftClaim),
         Arc::new(FactorClaim),
         Arc::new(SolveClaim),
         Arc::new(CheckClaim),

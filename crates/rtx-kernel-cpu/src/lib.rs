@@ -9,6 +9,7 @@ mod claims;
 mod conv;
 mod epilogue;
 mod factor;
+mod fft;
 mod gemm;
 mod grid;
 mod loss;
@@ -40,6 +41,7 @@ pub fn natives() -> Vec<Arc<dyn NativeKernel>> {
         Arc::new(scan::LinearScan),
         Arc::new(sort::Sort),
         Arc::new(factor::FactorKernel),
+        Arc::new(fft::FftKernel),
         Arc::new(factor::SolveKernel),
         Arc::new(factor::CheckKernel),
         Arc::new(conv::Conv),

@@ -34,6 +34,15 @@ const ALIASES: &[Alias] = &[
     same("arctan", "atan"),
     same("arctan2", "atan2"),
     same("arctanh", "atanh"),
+    same("special.gammaln", "lgamma"),
+    same("special.psi", "digamma"),
+    same("conj_physical", "conj"),
+    same("view_as_complex_copy", "view_as_complex"),
+    same("view_as_real_copy", "view_as_real"),
+    same("special.expit", "sigmoid"),
+    same("special.gammainc", "igamma"),
+    same("special.gammaincc", "igammac"),
+    same("special.multigammaln", "mvlgamma"),
     same("__and__", "bitwise_and"),
     swapped("__rand__", "bitwise_and"),
     same("__or__", "bitwise_or"),
@@ -95,6 +104,8 @@ const ALIASES: &[Alias] = &[
     same("nn.functional.upsample", "interpolate"),
     same("nn.functional.cross_entropy", "cross_entropy_loss"),
     same("nn.functional.logsigmoid", "log_sigmoid"),
+    same("nn.functional.embedding_bag", "python_embedding_bag"),
+    same("embedding_bag", "python_embedding_bag"),
 ];
 
 /// Python modules whose functions stand in the table under their bare names.

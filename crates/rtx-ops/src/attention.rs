@@ -4,23 +4,24 @@ use crate::precision::widen;
 use crate::spelling::SPELLING;
 use rtx_core::{DType, Dim, Fold, Kind, Result, Shape};
 use rtx_ir::{
-    Amp, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample,
+    Amp, Arg, Attr, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample,
     Saves, Stability, Type, Types, ValueId, rules,
 };
 use smallvec::{SmallVec, smallvec};
 
 /// The family.
-pub const ALL: &[&OpDef] = &[&SCALED_DOT_PRODUCT_ATTENTION, &ATTENTION, &ATTENTION_BACKWARD];
+pub const ALL: &[&OpDef] = &[&SCALED_DOT_PRODUCT_ATTENTION, &FLASH_ATTENTION_FOR_CPU, &ATTENTION, &ATTENTION_BACKWARD];
 
 /// Attention as users call it.
 pub static SCALED_DOT_PRODUCT_ATTENTION: OpDef = OpDef {
     sig: "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, \
           float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False, \
-          Tensor? kv_len=None) -> Tensor",
+          Tensor? kv_len=None, Tensor? random_key=None, Tensor? random_ordinal=None) -> Tensor",
     amp: Amp::Low,
     doc: "softmax(scale · query keyᵀ + mask) · value over the last two dims; a bool mask says what takes part; causal: \
           row t sees keys up to t. kv_len is the number of keys that exist, read at run time; then causal row t of T \
-          sees keys up to kv_len - T + t. A row that sees nothing is 0. Halves are computed in f32.",
+          sees keys up to kv_len - T + t. A row that sees nothing is 0. Dropout falls on the softmax; key and ordinal of its \
+          bits stand at the end, and a caller by name gets them drawn. Halves are computed in f32.",
     record: |b, def, args| Ok(record_attention(b, def, args)?.into_iter().take(1).collect()),
     samples: &[
         Sample::grad("f32[2,2,3,4] in -1..1, f32[2,2,3,4] in -1..1, f32[2,2,3,4] in -1..1, none, 0.0, true", 64),
@@ -29,6 +30,11 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: OpDef = OpDef {
         Sample::grad("f32[2,2,4] in -1..1, f32[2,3,4] in -1..1, f32[2,3,4] in -1..1, f32[2,1,3] in -1..1", 64),
         Sample::grad(
             "f32[1,4] in -1..1, f32[6,4] in -1..1, f32[6,4] in -1..1, none, 0.0, true, 0.5, false, i64[] = 4",
+            64,
+        ),
+        Sample::grad(
+            "f32[2,2,4] in -1..1, f32[2,5,4] in -1..1, f32[2,5,3] in -1..1, none, 0.25, false, none, false, none, \
+             i64[] = 3, i64[] = 0",
             64,
         ),
     ],
@@ -45,10 +51,25 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: OpDef = OpDef {
         ),
         Refusal::of(
             "f32[3,4], f32[5,4], f32[5,4], none, 0.1",
-            "scaled_dot_product_attention: dropout inside attention is not built yet, got dropout_p 0.1",
+            "scaled_dot_product_attention: needs the key and the ordinal of a random stream",
         ),
     ],
     stability: Stability::Stable,
+    ..SPELLING
+};
+
+/// Attention with its second result, as PyTorch calls it.
+pub static FLASH_ATTENTION_FOR_CPU: OpDef = OpDef {
+    sig: "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, \
+          bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+    doc: "As attention; no gradient flows through the second result.",
+    record: |b, _, args| {
+        let order = [0, 1, 2, 5, 3, 4, 6].map(|i| args.get(i).clone());
+        let outs = b.call(&ATTENTION, order)?;
+        Ok(smallvec![outs[0], b.call(&crate::likeness::DETACH, [Arg::Value(outs[1])])?[0]])
+    },
+    amp: Amp::Low,
+    samples: &[Sample::of("f32[1,2,3,4] in -1..1, f32[1,2,5,4] in -1..1, f32[1,2,5,4] in -1..1, 0.0, true", 64)],
     ..SPELLING
 };
 
@@ -75,10 +96,11 @@ fn record_attention(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> R
     let args = Args::new(def, args);
     let (q, mut k, mut v) = (args.tensor(0)?, args.tensor(1)?, args.tensor(2)?);
     let dropout = args.float_or(4, 0.0)?;
-    if dropout != 0.0 {
-        let what = format!("dropout inside attention is not built yet, got dropout_p {dropout}");
-        return Err(rules::refuse(def.name(), Kind::Unsupported, what));
-    }
+    let random = match (dropout, args.optional_tensor(9)?, args.optional_tensor(10)?) {
+        (0.0, ..) => None,
+        (_, Some(key), Some(ordinal)) => Some([key, ordinal]),
+        _ => return Err(crate::dropout::undrawn(def.name())),
+    };
     if args.flag(7)? {
         (k, v) = (repeat_heads(b, def, q, k)?, repeat_heads(b, def, q, v)?);
     }
@@ -97,7 +119,23 @@ fn record_attention(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound) -> R
         Attr::Bool(kv_len.is_some()),
     ];
     let inputs: SmallVec<[ValueId; 5]> = [Some(q), Some(k), Some(v), mask, kv_len].into_iter().flatten().collect();
-    b.composite(&ATTENTION, attrs, &inputs)
+    match random {
+        None => b.composite(&ATTENTION, attrs, &inputs),
+        Some(random) => with_dropout(b, &attrs, &inputs, dropout, random),
+    }
+}
+
+/// Attention with dropout of its weights: no node of its own, as no kernel is claimed for it.
+fn with_dropout(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId], p: f64, random: [ValueId; 2]) -> Result<Outs> {
+    let (mut o, dtype) = (Operands::of(attrs, v), b.dtype(v[0]));
+    (o.q, o.k, o.v) = (widen(b, o.q)?, widen(b, o.k)?, widen(b, o.v)?);
+    let s = scores(b, attrs, &o)?;
+    let (weights, lse) = weights_of(b, s)?;
+    let call = [Arg::Value(weights), Arg::Value(random[0]), Arg::Value(random[1]), Arg::Scalar(p.into())];
+    let kept = b.call(&crate::random::RANDOM_DROPOUT, call)?[0];
+    let last = b.rank(s) - 1;
+    let out = batched_dot(b, kept, o.v, last, last - 1)?;
+    Ok(smallvec![b.cast(out, dtype)?, lse])
 }
 
 fn check_operands(def: &OpDef, q: &Type, k: &Type, v: &Type) -> Result<()> {
@@ -257,6 +295,14 @@ fn attention_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<
     let (mut o, dtype) = (Operands::of(attrs, v), b.dtype(v[0]));
     (o.q, o.k, o.v) = (widen(b, o.q)?, widen(b, o.k)?, widen(b, o.v)?);
     let s = scores(b, attrs, &o)?;
+    let (weights, lse) = weights_of(b, s)?;
+    let last = b.rank(s) - 1;
+    let out = batched_dot(b, weights, o.v, last, last - 1)?;
+    Ok(smallvec![b.cast(out, dtype)?, lse])
+}
+
+/// The softmax of each row of scores, and log Σ exp.
+fn weights_of(b: &mut Builder<'_>, s: ValueId) -> Result<(ValueId, ValueId)> {
     let last = b.rank(s) - 1;
     let top = b.reduce_keep(Fold::Max, s, &[last])?;
     // A row that sees nothing has the maximum -inf; it is not subtracted, and all its weights are 0.
@@ -267,11 +313,10 @@ fn attention_body(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<
     let sum = b.reduce_keep(Fold::Sum, e, &[last])?;
     let divisor = b.select(blind, 1.0, sum)?;
     let weights = b.div(e, divisor)?;
-    let out = batched_dot(b, weights, o.v, last, last - 1)?;
     let log = b.log(sum)?;
     let lse = b.add(log, top)?;
     let rows = b.shape(lse).iter().take(last).collect();
-    Ok(smallvec![b.cast(out, dtype)?, b.reshape(lse, &rows)?])
+    Ok((weights, b.reshape(lse, &rows)?))
 }
 
 fn attention_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {

@@ -3,8 +3,8 @@ use crate::args::Args;
 use crate::spelling::SPELLING;
 use rtx_core::{DType, Dim, Kind, Result, Shape};
 use rtx_ir::{
-    Attr, Body, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample, Saves, ScatterOp,
-    Stability, Type, Types, ValueId, rules,
+    Attr, Attrs, Body, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample, Saves,
+    ScatterOp, Stability, Type, Types, ValueId, rules,
 };
 use smallvec::smallvec;
 
@@ -12,15 +12,30 @@ use smallvec::smallvec;
 pub const ALL: &[&OpDef] =
     &[&EMBEDDING, &EMBEDDING_GRAD, &INDEX_SELECT, &INDEX_ADD, &GATHER, &SCATTER_ADD, &SCATTER, &TRIL, &TRIU, &ONE_HOT];
 
-/// Rows of a table.
+/// Rows of a table. Attributes: padding_idx, scale_grad_by_freq, max_norm, norm_type.
 pub static EMBEDDING: OpDef = OpDef {
-    sig: "embedding(Tensor weight, Tensor indices) -> Tensor",
-    doc: "out[i.., :] = weight[indices[i..], :]; an index outside the table is an error when it runs.",
+    sig: "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, \
+          bool sparse=False, float? max_norm=None, float norm_type=2.0) -> Tensor",
+    doc: "out[i.., :] = weight[indices[i..], :]; an index outside the table is an error when it runs. The row padding_idx \
+          gets no gradient (-1: every row does); scale_grad_by_freq divides a row's gradient by how often it is picked. \
+          Rows of a norm above max_norm are scaled down to it, and gradients pass that by: PyTorch writes the table \
+          there. `sparse` changes nothing here.",
     record: |b, def, args| {
         let args = Args::new(def, args);
         let (weight, indices) = (args.tensor(0)?, args.tensor(1)?);
         let indices = as_indices(b, def, indices)?;
-        b.composite(def, smallvec![], &[weight, indices])
+        let (padding, rows) = (args.int_or(2, -1)?, b.shape(weight).iter().next().map_or(0, Dim::bound));
+        if padding < -1 || padding >= rows as i64 {
+            let what = format_args!("padding_idx is a row of {rows} or -1, got {padding}");
+            return Err(rules::refuse(def.name(), Kind::Argument, what));
+        }
+        let attrs = smallvec![
+            Attr::Int(padding),
+            Attr::Bool(args.flag(3)?),
+            Attr::Float(args.float_or(5, f64::INFINITY)?),
+            Attr::Float(args.float_or(6, 2.0)?),
+        ];
+        b.composite(def, attrs, &[weight, indices])
     },
     infer: |op, inputs| {
         rules::check_arity(op, inputs, 2)?;
@@ -35,10 +50,47 @@ pub static EMBEDDING: OpDef = OpDef {
         let shape = indices.shape.iter().chain([weight.shape.dim(1)]).collect();
         Ok(smallvec![Type { dtype: weight.dtype, shape }])
     },
-    body: Body::Composite(|b, _, v| Ok(smallvec![b.prim(Prim::Gather { axis: 0 }, v)?])),
+    body: Body::Composite(|b, attrs, v| {
+        let rows = b.prim(Prim::Gather { axis: 0 }, v)?;
+        let (limit, p) = (attrs[2].float(), attrs[3].float());
+        if limit == f64::INFINITY {
+            return Ok(smallvec![rows]);
+        }
+        let (dtype, last) = (b.dtype(rows), b.rank(rows) - 1);
+        let x = crate::precision::widen(b, rows)?;
+        let size = b.abs(x)?;
+        let power = b.pow(size, p)?;
+        let sum = b.reduce_keep(rtx_core::Fold::Sum, power, &[last])?;
+        let norm = b.pow(sum, 1.0 / p)?;
+        let below = b.add(norm, 1e-7)?;
+        let scale = b.div(limit, below)?;
+        let fits = b.le(norm, limit)?;
+        let scale = b.select(fits, 1.0, scale)?;
+        let y = b.mul(x, scale)?;
+        Ok(smallvec![b.cast(y, dtype)?])
+    }),
     grad: Grad::Rule(|b, cx| {
+        let (attrs, indices) = (cx.op.attrs(), cx.inputs[1]);
         let rows = b.shape(cx.inputs[0]).dim(0).bound() as i64;
-        let dweight = b.composite(&EMBEDDING_GRAD, smallvec![Attr::Int(rows)], &[cx.ct(), cx.inputs[1]])?[0];
+        let mut g = cx.ct();
+        if attrs[0].int() >= 0 {
+            let padding = b.constant(DType::I64, attrs[0].int())?;
+            let pads = b.eq(indices, padding)?;
+            let pads = b.as_column(pads)?;
+            g = b.select(pads, 0.0, g)?;
+        }
+        if attrs[1].bool() {
+            let (dtype, shape) = (b.dtype(g), b.shape(indices));
+            let (ones, zeros) = (b.full(DType::F32, &shape, 1.0)?, b.zeros(DType::F32, &[rows as usize].into())?);
+            let counts = b.prim(Prim::Scatter { axis: 0, op: ScatterOp::Add }, &[zeros, indices, ones])?;
+            let counts = b.prim(Prim::Gather { axis: 0 }, &[counts, indices])?;
+            let counts = b.as_column(counts)?;
+            let counts = b.cast(counts, rules::number_dtype(dtype))?;
+            let wide = crate::precision::widen(b, g)?;
+            let shared = b.div(wide, counts)?;
+            g = b.cast(shared, dtype)?;
+        }
+        let dweight = b.composite(&EMBEDDING_GRAD, smallvec![Attr::Int(rows)], &[g, indices])?[0];
         Ok(smallvec![Some(dweight), None])
     }),
     saves: Saves::Only { inputs: &[1], outputs: &[] },
@@ -46,14 +98,23 @@ pub static EMBEDDING: OpDef = OpDef {
         Sample::grad("f32[5,3] in -2..2, i64[2,4] in 0..5", 0),
         Sample::grad("f32[5,3] in -2..2, i64[] in 0..5", 0),
         Sample::exact("bf16[5,3] in -2..2, i32[4] in 0..5"),
+        Sample::exact("f32[5,3] in -2..2, i64[2,4] in 0..5, 2, true"),
+        Sample::of("f32[5,3] in -2..2, i64[2,4] in 0..5, -1, false, false, 1.5, 2.0", 64),
+        Sample::of("f32[5,3] in -2..2, i64[2,4] in 0..5, -1, false, false, 1.5, 1.0", 64),
     ],
     refuses: &[
         Refusal::of("f32[5], i64[2] in 0..5", "embedding: the table is [rows, size], got [5]"),
         Refusal::of("f32[5,3], f32[2]", "embedding: indices are integers, got f32 [2]"),
+        Refusal::of("f32[5,3], i64[2] in 0..5, 5", "embedding: padding_idx is a row of 5 or -1, got 5"),
     ],
     stability: Stability::Stable,
     ..OpDef::DEFAULT
 };
+
+/// The attributes of [`EMBEDDING`] without anything special.
+fn plain_rows() -> Attrs {
+    smallvec![Attr::Int(-1), Attr::Bool(false), Attr::Float(f64::INFINITY), Attr::Float(2.0)]
+}
 
 /// Indices as i64.
 pub(crate) fn as_indices(b: &mut Builder<'_>, def: &OpDef, indices: ValueId) -> Result<ValueId> {
@@ -92,7 +153,7 @@ pub static EMBEDDING_GRAD: OpDef = OpDef {
         Ok(smallvec![b.prim(Prim::Scatter { axis: 0, op: ScatterOp::Add }, &[zeros, v[1], v[0]])?])
     }),
     grad: Grad::Rule(|b, cx| {
-        Ok(smallvec![Some(b.composite(&EMBEDDING, smallvec![], &[cx.ct(), cx.inputs[1]])?[0]), None])
+        Ok(smallvec![Some(b.composite(&EMBEDDING, plain_rows(), &[cx.ct(), cx.inputs[1]])?[0]), None])
     }),
     saves: Saves::Only { inputs: &[1], outputs: &[] },
     samples: &[Sample::grad("f32[2,4,3] in -2..2, i64[2,4] in 0..5, 5", 16)],

@@ -16,6 +16,7 @@ pub mod activation;
 pub mod aliases;
 pub mod arrange;
 pub mod attention;
+pub mod bag;
 pub mod batch_norm;
 pub mod bind;
 pub mod conv;
@@ -23,9 +24,11 @@ pub mod create;
 pub mod decomposition;
 pub mod diagonal;
 pub mod distance;
+pub mod dropout;
 pub mod einsum;
 pub mod grid;
 pub mod histogram;
+pub mod fourier;
 pub mod index;
 pub mod interpolate;
 pub mod likelihood;
@@ -56,8 +59,11 @@ pub mod search;
 pub mod softmax;
 pub mod sort;
 mod spatial;
+pub mod special;
+pub mod spectrum;
 pub mod spelling;
 pub mod statistics;
+pub mod window;
 
 pub use aliases::find;
 pub use call::{bind, call};
@@ -108,6 +114,15 @@ const FAMILIES: &[&[&OpDef]] = &[
     patches::ALL,
     grid::ALL,
     histogram::ALL,
+    special::bessel::ALL,
+    special::normal::ALL,
+    special::gamma::ALL,
+    special::polynomial::ALL,
+    window::ALL,
+    dropout::ALL,
+    bag::ALL,
+    fourier::ALL,
+    spectrum::ALL,
 ];
 
 /// How many definitions there are.

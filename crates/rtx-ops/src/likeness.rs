@@ -33,6 +33,8 @@ pub const ALL: &[&OpDef] = &[
     &CHAR,
     &BYTE,
     &BOOL,
+    &CFLOAT,
+    &CDOUBLE,
     &TO_DEVICE,
     &TO_OTHER,
     &DETACH,
@@ -242,6 +244,8 @@ casts! {
     CHAR "char" I8;
     BYTE "byte" U8;
     BOOL "bool" Bool;
+    CFLOAT "cfloat" C64;
+    CDOUBLE "cdouble" C128;
 }
 /// Converted; the device is this one.
 pub static TO_DEVICE: OpDef = OpDef {

@@ -519,7 +519,11 @@ pub static ISREAL: OpDef = OpDef {
     sig: "isreal(Tensor self) -> Tensor",
     doc: "Has the element no imaginary part? True of every element of a tensor that is not complex.",
     record: |b, def, a| {
-        let x = real_tensor(b, def, a)?;
+        let x = record::tensor(def, a, 0)?;
+        if b.dtype(x).class() == Class::Complex {
+            let im = b.imag(x)?;
+            return Ok(smallvec![b.eq(im, 0.0)?]);
+        }
         let shape = b.shape(x);
         Ok(smallvec![b.full(DType::Bool, &shape, true)?])
     },
@@ -541,25 +545,28 @@ pub static SIGNBIT: OpDef = OpDef {
     ..SPELLED
 };
 
-/// A tensor that is not complex.
-fn real_tensor(b: &Builder<'_>, def: &OpDef, a: &Bound) -> Result<ValueId> {
-    let x = record::tensor(def, a, 0)?;
-    if b.dtype(x).class() == Class::Complex {
-        let what = format_args!("complex tensors are not built yet, got {}", b.ty(x));
-        return Err(rules::refuse(def.name(), Kind::Unsupported, what));
-    }
-    Ok(x)
-}
-
 /// Sign.
 pub static SGN: OpDef = OpDef {
     sig: "sgn(Tensor self) -> Tensor",
     doc: "-1, 0 or 1; of a complex number its direction. The gradient is 0.",
     record: |b, def, a| {
-        let x = real_tensor(b, def, a)?;
-        Ok(smallvec![if b.dtype(x) == DType::Bool { x } else { b.sign(x)? }])
+        let x = record::tensor(def, a, 0)?;
+        if b.dtype(x).class() != Class::Complex {
+            return Ok(smallvec![if b.dtype(x) == DType::Bool { x } else { b.sign(x)? }]);
+        }
+        let size = b.abs(x)?;
+        let zero = b.eq(size, 0.0)?;
+        let safe = b.select(zero, 1.0, size)?;
+        let [re, im] = b.parts(x)?;
+        let (re, im) = (b.div(re, safe)?, b.div(im, safe)?);
+        Ok(smallvec![b.complex(re, im)?])
     },
-    samples: &[Sample::grad("f32[2,3] in 0.1..2", 0), Sample::exact("i64[3] in -3..3"), Sample::exact("bool[3]")],
+    samples: &[
+        Sample::grad("f32[2,3] in 0.1..2", 0),
+        Sample::exact("i64[3] in -3..3"),
+        Sample::exact("bool[3]"),
+        Sample::of("c64[3]", 16),
+    ],
     ..SPELLED
 };
 /// The tensor itself.
@@ -585,22 +592,41 @@ pub static POSITIVE: OpDef = OpDef {
 pub static REAL: OpDef = OpDef {
     sig: "real(Tensor self) -> Tensor",
     doc: "The real part; of a tensor that is not complex the tensor itself.",
-    record: |b, def, a| Ok(smallvec![real_tensor(b, def, a)?]),
-    samples: &[Sample::grad("f32[2,3]", 0)],
+    record: |b, def, a| {
+        let x = record::tensor(def, a, 0)?;
+        Ok(smallvec![if b.dtype(x).class() == Class::Complex { b.real(x)? } else { x }])
+    },
+    samples: &[Sample::grad("f32[2,3]", 0), Sample::exact("c64[3]")],
     ..SPELLED
 };
 /// The conjugate.
 pub static CONJ: OpDef = OpDef {
     sig: "conj(Tensor self) -> Tensor",
     doc: "The complex conjugate; of a tensor that is not complex the tensor itself.",
-    record: |b, def, a| Ok(smallvec![real_tensor(b, def, a)?]),
-    samples: &[Sample::grad("f32[2,3]", 0)],
+    record: |b, def, a| {
+        let x = record::tensor(def, a, 0)?;
+        if b.dtype(x).class() != Class::Complex {
+            return Ok(smallvec![x]);
+        }
+        let [re, im] = b.parts(x)?;
+        let im = b.neg(im)?;
+        Ok(smallvec![b.complex(re, im)?])
+    },
+    samples: &[Sample::grad("f32[2,3]", 0), Sample::exact("c64[3]")],
     ..SPELLED
 };
 /// The direction of a number.
 pub static ANGLE: OpDef = OpDef {
     sig: "angle(Tensor self) -> Tensor",
-    doc: "π below 0, else 0; NaN stays. The gradient is 0.",
+    doc: "π below 0, else 0; NaN stays. The gradient is 0. Of complex numbers the angle of their direction.",
+    record: |b, def, a| {
+        let x = record::tensor(def, a, 0)?;
+        if b.dtype(x).class() != Class::Complex {
+            return crate::elementwise::record_float::<1>(b, def, a);
+        }
+        let [re, im] = b.parts(x)?;
+        Ok(smallvec![b.atan2(im, re)?])
+    },
     body: Body::Composite(|b, _, v| {
         in_float(b, v, |b, v| {
             let below = b.lt(v[0], 0.0)?;

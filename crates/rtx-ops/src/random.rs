@@ -40,7 +40,8 @@ fn float_dtype(def: &OpDef, dtype: Option<DType>) -> Result<DType> {
         Err(rules::refuse(def.name(), Kind::DType, format_args!("draws floats, got {dtype}")))
     }
 }
-fn bits(b: &mut Builder<'_>, key: ValueId, ordinal: ValueId, shape: &Shape) -> Result<ValueId> {
+/// 32 random bits for each element.
+pub(crate) fn bits(b: &mut Builder<'_>, key: ValueId, ordinal: ValueId, shape: &Shape) -> Result<ValueId> {
     b.prim(Prim::RandomBits { shape: shape.clone() }, &[key, ordinal])
 }
 /// Uniform in `[0, 1)`, f32 or f64.
@@ -93,6 +94,11 @@ fn short_uniform(b: &mut Builder<'_>, key: ValueId, ordinal: ValueId, shape: &Sh
     b.mul(x, (-24f64).exp2())
 }
 
+/// Words below it have probability `p`.
+pub(crate) fn threshold(p: f64) -> f64 {
+    (p * 32f64.exp2()).round().min(u32::MAX as f64)
+}
+
 /// Dropout. Attribute: p.
 pub static RANDOM_DROPOUT: OpDef = OpDef {
     sig: "random_dropout(Tensor input, Tensor key, Tensor ordinal, float p=0.5) -> Tensor",
@@ -120,7 +126,7 @@ pub static RANDOM_DROPOUT: OpDef = OpDef {
             return Ok(smallvec![b.zeros(dtype, &shape)?]);
         }
         let word = bits(b, v[1], v[2], &shape)?;
-        let drop = b.lt(word, (p * 32f64.exp2()).round().min(u32::MAX as f64))?;
+        let drop = b.lt(word, threshold(p))?;
         let x = widen(b, v[0])?;
         let scaled = b.mul(x, 1.0 / (1.0 - p))?;
         let y = b.select(drop, 0.0, scaled)?;

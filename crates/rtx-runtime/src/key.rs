@@ -174,6 +174,15 @@ impl Key {
             Prim::TriangularSolve { upper, transpose, unit } => {
                 self.tagged(28, *upper as u8 | (*transpose as u8) << 1 | (*unit as u8) << 2);
             }
+            Prim::Fft(f) => {
+                self.byte(40);
+                self.text(f.kind.name());
+                self.text(f.norm.name());
+                self.tagged(f.inverse as u8, f.axis as u8);
+                if let rtx_ir::FftKind::FromHalf { len } = f.kind {
+                    self.word(len);
+                }
+            }
             Prim::Loop(body) => {
                 self.byte(29);
                 self.text(body.text());

@@ -105,7 +105,10 @@ pub fn call(name: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Resul
     let (i, mut bound) = rtx_ops::bind::choose(&targets.sigs(), &plain, &named, Some(&read))?;
     bound.0.iter_mut().try_for_each(|a| expand_masks(a, &mut handles))?;
     match targets.at(i) {
-        Target::Op(def) => call_outlined(def, &bound, &handles),
+        Target::Op(def) => {
+            draw_for(def, &mut bound, &mut handles)?;
+            call_outlined(def, &bound, &handles)
+        }
         Target::Hosted(hosted) => {
             let args = bound.0.iter().map(|a| filled(a, &handles)).collect::<Vec<_>>();
             (hosted.run)(&args)
@@ -188,6 +191,29 @@ fn expand_masks(arg: &mut Arg, handles: &mut Vec<Tensor>) -> Result<()> {
         }
     }
     *list = out;
+    Ok(())
+}
+
+/// The names under which an op takes key and ordinal of its random bits, where a caller may leave them out.
+const DRAWN: [[&str; 2]; 2] = [["key", "ordinal"], ["random_key", "random_ordinal"]];
+
+/// Draws for a call of an op that drops something and was not told by which random bits.
+fn draw_for(def: &'static OpDef, bound: &mut Bound, handles: &mut Vec<Tensor>) -> Result<()> {
+    if !def.sig.contains("ordinal=None") {
+        return Ok(());
+    }
+    let names = rtx_ir::rules::parameter_names(def.sig);
+    let place = |name: &str| names.iter().position(|n| *n == name);
+    let number = |i: usize| if let Arg::Scalar(s) = bound.get(i) { s.to_f64() } else { 0.0 };
+    let drops = place("p").or_else(|| place("dropout_p")).is_some_and(|i| number(i) > 0.0);
+    let places = DRAWN.iter().find_map(|d| Some([place(d[0])?, place(d[1])?]));
+    let Some(places) = places.filter(|p| drops && p.iter().all(|&i| *bound.get(i) == Arg::None)) else { return Ok(()) };
+    for (i, drawn) in places.into_iter().zip(crate::random::draw()?) {
+        if bound.0.len() <= i {
+            bound.0.resize(i + 1, Arg::None);
+        }
+        bound.0[i] = outline(&drawn, handles)?;
+    }
     Ok(())
 }
 

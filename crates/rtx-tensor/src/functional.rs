@@ -107,6 +107,51 @@ fn try_dropout(x: &Tensor, p: f64) -> Result<Tensor> {
     let [key, ordinal] = random::draw()?;
     call::call_bound(op!("random_dropout"), &[x.into(), key, ordinal, p.into()], &[])
 }
+/// An op of the dropout family in training.
+#[track_caller]
+fn dropped(name: &str, x: &Tensor, p: f64) -> Tensor {
+    call::call(name, &[x.into(), p.into(), true.into()], &[]).or_panic().swap_remove(0)
+}
+/// Whole channels of `[N, C, L]` or `[C, L]` set to 0 with probability `p`, the others scaled by 1 / (1 − p).
+///
+/// # Panics
+/// When `p` is outside 0..=1.
+#[track_caller]
+pub fn dropout1d(x: &Tensor, p: f64) -> Tensor {
+    dropped("dropout1d", x, p)
+}
+/// The same of `[N, C, H, W]`.
+///
+/// # Panics
+/// As [`dropout1d`].
+#[track_caller]
+pub fn dropout2d(x: &Tensor, p: f64) -> Tensor {
+    dropped("dropout2d", x, p)
+}
+/// The same of `[N, C, D, H, W]` or `[C, D, H, W]`.
+///
+/// # Panics
+/// As [`dropout1d`].
+#[track_caller]
+pub fn dropout3d(x: &Tensor, p: f64) -> Tensor {
+    dropped("dropout3d", x, p)
+}
+/// Dropout to what SELU tends to, scaled and moved so that mean 0 and variance 1 stay.
+///
+/// # Panics
+/// When `p` is outside 0..=1.
+#[track_caller]
+pub fn alpha_dropout(x: &Tensor, p: f64) -> Tensor {
+    dropped("alpha_dropout", x, p)
+}
+/// The same, where what shares its first two indices is dropped or kept together.
+///
+/// # Panics
+/// When `p` is outside 0..=1 or there are fewer than two dims.
+#[track_caller]
+pub fn feature_alpha_dropout(x: &Tensor, p: f64) -> Tensor {
+    dropped("feature_alpha_dropout", x, p)
+}
 
 /// Options of [`cross_entropy_with`]; the defaults are PyTorch's.
 #[derive(Clone, Debug)]
@@ -176,6 +221,8 @@ pub struct Attention<'a> {
     pub scale: Option<f64>,
     /// How many keys exist, a rank-0 `i64` read when the work runs: the rest of a cache is not looked at.
     pub kv_len: Option<&'a Tensor>,
+    /// With which probability a weight is dropped.
+    pub dropout: f64,
 }
 /// softmax(q kᵀ · scale + mask) v.
 ///
@@ -183,9 +230,22 @@ pub struct Attention<'a> {
 /// When shapes do not fit.
 #[track_caller]
 pub fn scaled_dot_product_attention(q: &Tensor, k: &Tensor, v: &Tensor, options: Attention<'_>) -> Tensor {
-    let kwargs =
-        [("attn_mask", options.mask.into()), ("is_causal", options.causal.into()), ("scale", options.scale.into())];
-    call::call_bound(op!("scaled_dot_product_attention"), &[q.into(), k.into(), v.into()], &kwargs).or_panic()
+    try_attention(q, k, v, &options).or_panic()
+}
+#[track_caller]
+fn try_attention(q: &Tensor, k: &Tensor, v: &Tensor, options: &Attention<'_>) -> Result<Tensor> {
+    let mut kwargs = vec![
+        ("attn_mask", options.mask.into()),
+        ("dropout_p", options.dropout.into()),
+        ("is_causal", options.causal.into()),
+        ("scale", options.scale.into()),
+        ("kv_len", options.kv_len.into()),
+    ];
+    if options.dropout > 0.0 {
+        let [key, ordinal] = random::draw()?;
+        kwargs.extend([("random_key", key), ("random_ordinal", ordinal)]);
+    }
+    call::call_bound(op!("scaled_dot_product_attention"), &[q.into(), k.into(), v.into()], &kwargs)
 }
 /// 1 at each position's class, 0 elsewhere, `i64`.
 ///

@@ -363,11 +363,6 @@ impl Tensor {
     pub fn celu_with(&self, options: options::Celu) -> Tensor {
         TryTensor::try_celu_with(self, options).or_panic()
     }
-    /// The channels of groups one after the other: \[n, g, c / g, ..\] → \[n, c / g, g, ..\]. Zhang et al., arXiv:1707.01083.
-    #[track_caller]
-    pub fn channel_shuffle(&self, groups: impl Int) -> Tensor {
-        TryTensor::try_channel_shuffle(self, groups).or_panic()
-    }
     /// As linalg_cholesky.
     #[track_caller]
     pub fn cholesky(&self) -> Tensor {
@@ -408,32 +403,10 @@ impl Tensor {
     pub fn clamp_min(&self, min: impl Operand) -> Tensor {
         TryTensor::try_clamp_min(self, min).or_panic()
     }
-    /// The transpose of im2col: columns as patches of an image, added up where they overlap.
-    #[track_caller]
-    pub fn col2im(
-        &self,
-        output_size: impl IntoShape,
-        kernel_size: impl IntoShape,
-        dilation: impl IntoShape,
-        padding: impl IntoShape,
-        stride: impl IntoShape,
-    ) -> Tensor {
-        TryTensor::try_col2im(self, output_size, kernel_size, dilation, padding, stride).or_panic()
-    }
     /// The complex conjugate; of a tensor that is not complex the tensor itself.
     #[track_caller]
     pub fn conj(&self) -> Tensor {
         TryTensor::try_conj(self).or_panic()
-    }
-    /// A number before and after the elements of the last dims, two numbers a dim, the last dim first; a negative number takes elements away.
-    #[track_caller]
-    pub fn constant_pad_nd(&self, pad: impl IntoShape) -> Tensor {
-        TryTensor::try_constant_pad_nd(self, pad).or_panic()
-    }
-    /// [`Tensor::constant_pad_nd`] with options.
-    #[track_caller]
-    pub fn constant_pad_nd_with(&self, pad: impl IntoShape, options: options::ConstantPadNd) -> Tensor {
-        TryTensor::try_constant_pad_nd_with(self, pad, options).or_panic()
     }
     /// The sum of products of windows of `self` \[n, c, spatial..\] with `weight` \[o, c / groups, window..\], by fma: out\[n, o, p\] = sum over c, k of self\[n, c, (p * stride + k * dilation - low) / base_dilation\] * weight\[o, c, k\], zeros where that is no element.
     #[track_caller]
@@ -664,6 +637,11 @@ impl Tensor {
     pub fn erfc(&self) -> Tensor {
         TryTensor::try_erfc(self).or_panic()
     }
+    /// The y with erf y = x: the normal quantile of (1 + x)/2 divided by √2 (Wichura, AS 241); ±∞ at ±1, NaN outside.
+    #[track_caller]
+    pub fn erfinv(&self) -> Tensor {
+        TryTensor::try_erfinv(self).or_panic()
+    }
     /// `e^x`.
     #[track_caller]
     pub fn exp(&self) -> Tensor {
@@ -864,16 +842,20 @@ impl Tensor {
     pub fn hypot(&self, other: impl Operand) -> Tensor {
         TryTensor::try_hypot(self, other).or_panic()
     }
-    /// Patches of the last two dims as columns: \[n, c, h, w\] → \[n, c · kh · kw, patches\], zeros in the padding.
+    /// The modified Bessel function I0 by Chebyshev expansions of exp(-x) I0(x) up to 8 and of √x exp(-x) I0(x) from there.
     #[track_caller]
-    pub fn im2col(
-        &self,
-        kernel_size: impl IntoShape,
-        dilation: impl IntoShape,
-        padding: impl IntoShape,
-        stride: impl IntoShape,
-    ) -> Tensor {
-        TryTensor::try_im2col(self, kernel_size, dilation, padding, stride).or_panic()
+    pub fn i0(&self) -> Tensor {
+        TryTensor::try_i0(self).or_panic()
+    }
+    /// P(a, x) = 1/Γ(a) ∫ t^(a-1) exp(-t) dt from 0 to x: by series, continued fraction, and for a > 64 by quadrature around the peak. NaN below 0; 1 for a = 0. Differentiable in x, as PyTorch's.
+    #[track_caller]
+    pub fn igamma(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_igamma(self, other).or_panic()
+    }
+    /// Q(a, x) = 1 - P(a, x), as igamma.
+    #[track_caller]
+    pub fn igammac(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_igammac(self, other).or_panic()
     }
     /// The imaginary parts of complex numbers.
     #[track_caller]
@@ -1171,26 +1153,6 @@ impl Tensor {
     pub fn masked_argmin_with(&self, dim: impl IntoAxes, options: options::MaskedArgmin) -> Tensor {
         TryTensor::try_masked_argmin_with(self, dim, options).or_panic()
     }
-    /// Running products along dim of the elements that the mask keeps; the others change nothing.
-    #[track_caller]
-    pub fn masked_cumprod(&self, dim: impl Int) -> Tensor {
-        TryTensor::try_masked_cumprod(self, dim).or_panic()
-    }
-    /// [`Tensor::masked_cumprod`] with options.
-    #[track_caller]
-    pub fn masked_cumprod_with(&self, dim: impl Int, options: options::MaskedCumprod) -> Tensor {
-        TryTensor::try_masked_cumprod_with(self, dim, options).or_panic()
-    }
-    /// Running sums along dim of the elements that the mask keeps; the others add nothing.
-    #[track_caller]
-    pub fn masked_cumsum(&self, dim: impl Int) -> Tensor {
-        TryTensor::try_masked_cumsum(self, dim).or_panic()
-    }
-    /// [`Tensor::masked_cumsum`] with options.
-    #[track_caller]
-    pub fn masked_cumsum_with(&self, dim: impl Int, options: options::MaskedCumsum) -> Tensor {
-        TryTensor::try_masked_cumsum_with(self, dim, options).or_panic()
-    }
     /// value where the mask is true, self elsewhere; keeps self's dtype.
     #[track_caller]
     pub fn masked_fill(&self, mask: impl Operand, value: impl IntoScalar) -> Tensor {
@@ -1235,16 +1197,6 @@ impl Tensor {
     #[track_caller]
     pub fn masked_mean_with(&self, dim: impl IntoAxes, options: options::MaskedMean) -> Tensor {
         TryTensor::try_masked_mean_with(self, dim, options).or_panic()
-    }
-    /// The lower median along dim of the elements that the mask keeps, NaN left out; NaN where it keeps none.
-    #[track_caller]
-    pub fn masked_median(&self, dim: impl IntoAxes) -> Tensor {
-        TryTensor::try_masked_median(self, dim).or_panic()
-    }
-    /// [`Tensor::masked_median`] with options.
-    #[track_caller]
-    pub fn masked_median_with(&self, dim: impl IntoAxes, options: options::MaskedMedian) -> Tensor {
-        TryTensor::try_masked_median_with(self, dim, options).or_panic()
     }
     /// (Σ |x|^ord)^(1/ord) over the dims, of the elements that the mask keeps; ord is 2 by default.
     #[track_caller]
@@ -1538,6 +1490,11 @@ impl Tensor {
     pub fn mv(&self, vec: impl Operand) -> Tensor {
         TryTensor::try_mv(self, vec).or_panic()
     }
+    /// Σ_j lgamma(x - j/2) for j from 0 to p - 1, and p (p - 1) / 4 · log π. For x > (p - 1) / 2.
+    #[track_caller]
+    pub fn mvlgamma(&self, p: impl Int) -> Tensor {
+        TryTensor::try_mvlgamma(self, p).or_panic()
+    }
     /// NaN becomes nan (0), infinities become posinf and neginf (the largest and the smallest number of the dtype). The gradient is 0 where an element was replaced.
     #[track_caller]
     pub fn nan_to_num(&self) -> Tensor {
@@ -1582,11 +1539,6 @@ impl Tensor {
     #[track_caller]
     pub fn nansum_with(&self, dim: impl IntoAxes, options: options::Nansum) -> Tensor {
         TryTensor::try_nansum_with(self, dim, options).or_panic()
-    }
-    /// As channel_shuffle.
-    #[track_caller]
-    pub fn native_channel_shuffle(&self, groups: impl Int) -> Tensor {
-        TryTensor::try_native_channel_shuffle(self, groups).or_panic()
     }
     /// self ≠ other, element by element; NaN differs from everything.
     #[track_caller]
@@ -1728,16 +1680,6 @@ impl Tensor {
     pub fn overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Tensor {
         TryTensor::try_overlap_add_with(self, dim, length, options).or_panic()
     }
-    /// Elements before and after those of the last dims, two numbers a dim, the last dim first: a constant, the elements mirrored at the edge, the edge repeated, or the elements of the other side. A negative number takes elements away.
-    #[track_caller]
-    pub fn pad(&self, pad: impl IntoShape) -> Tensor {
-        TryTensor::try_pad(self, pad).or_panic()
-    }
-    /// [`Tensor::pad`] with options.
-    #[track_caller]
-    pub fn pad_with(&self, pad: impl IntoShape, options: options::Pad) -> Tensor {
-        TryTensor::try_pad_with(self, pad, options).or_panic()
-    }
     /// (Σ_k |self\[i, k\] - self\[j, k\]|^p)^(1/p) for all i < j, row after row; a vector of N (N - 1) / 2.
     #[track_caller]
     pub fn pdist(&self) -> Tensor {
@@ -1757,16 +1699,6 @@ impl Tensor {
     #[track_caller]
     pub fn pinverse_with(&self, options: options::Pinverse) -> Tensor {
         TryTensor::try_pinverse_with(self, options).or_panic()
-    }
-    /// \[.., c r², h, w\] → \[.., c, h r, w r\]: r² channels become r × r pixels. Shi et al., arXiv:1609.05158.
-    #[track_caller]
-    pub fn pixel_shuffle(&self, upscale_factor: impl Int) -> Tensor {
-        TryTensor::try_pixel_shuffle(self, upscale_factor).or_panic()
-    }
-    /// \[.., c, h r, w r\] → \[.., c r², h, w\]: the inverse of pixel_shuffle.
-    #[track_caller]
-    pub fn pixel_unshuffle(&self, downscale_factor: impl Int) -> Tensor {
-        TryTensor::try_pixel_unshuffle(self, downscale_factor).or_panic()
     }
     /// Zeros of a size in the last dims, in which elements are put at positions, row-major within these dims; the last of several wins, and the gradient of a place goes to all that were put there, as PyTorch's unpooling does.
     #[track_caller]
@@ -1843,21 +1775,6 @@ impl Tensor {
     pub fn reciprocal(&self) -> Tensor {
         TryTensor::try_reciprocal(self).or_panic()
     }
-    /// The last dim mirrored at its edges, which are not repeated.
-    #[track_caller]
-    pub fn reflection_pad1d(&self, padding: impl IntoShape) -> Tensor {
-        TryTensor::try_reflection_pad1d(self, padding).or_panic()
-    }
-    /// The last two dims mirrored at their edges, which are not repeated.
-    #[track_caller]
-    pub fn reflection_pad2d(&self, padding: impl IntoShape) -> Tensor {
-        TryTensor::try_reflection_pad2d(self, padding).or_panic()
-    }
-    /// The last three dims mirrored at their edges, which are not repeated.
-    #[track_caller]
-    pub fn reflection_pad3d(&self, padding: impl IntoShape) -> Tensor {
-        TryTensor::try_reflection_pad3d(self, padding).or_panic()
-    }
     /// max(x, 0); the gradient at 0 is 0.
     #[track_caller]
     pub fn relu(&self) -> Tensor {
@@ -1892,21 +1809,6 @@ impl Tensor {
     #[track_caller]
     pub fn repeat_interleave_with(&self, repeats: impl Int, options: options::RepeatInterleave) -> Tensor {
         TryTensor::try_repeat_interleave_with(self, repeats, options).or_panic()
-    }
-    /// The edges of the last dim repeated.
-    #[track_caller]
-    pub fn replication_pad1d(&self, padding: impl IntoShape) -> Tensor {
-        TryTensor::try_replication_pad1d(self, padding).or_panic()
-    }
-    /// The edges of the last two dims repeated.
-    #[track_caller]
-    pub fn replication_pad2d(&self, padding: impl IntoShape) -> Tensor {
-        TryTensor::try_replication_pad2d(self, padding).or_panic()
-    }
-    /// The edges of the last three dims repeated.
-    #[track_caller]
-    pub fn replication_pad3d(&self, padding: impl IntoShape) -> Tensor {
-        TryTensor::try_replication_pad3d(self, padding).or_panic()
     }
     /// Elements moved by shifts along dims, around the end; without dims in the flattened tensor.
     #[track_caller]
@@ -2103,10 +2005,95 @@ impl Tensor {
     pub fn sort_with(&self, options: options::Sort) -> (Tensor, Tensor) {
         TryTensor::try_sort_with(self, options).or_panic()
     }
+    /// J0: an expansion in x² up to 8, amplitude and phase from there (Abramowitz and Stegun 9.2.5).
+    #[track_caller]
+    pub fn special_bessel_j0(&self) -> Tensor {
+        TryTensor::try_special_bessel_j0(self).or_panic()
+    }
+    /// J1 = -J0'.
+    #[track_caller]
+    pub fn special_bessel_j1(&self) -> Tensor {
+        TryTensor::try_special_bessel_j1(self).or_panic()
+    }
+    /// Y0; -∞ at 0, NaN below.
+    #[track_caller]
+    pub fn special_bessel_y0(&self) -> Tensor {
+        TryTensor::try_special_bessel_y0(self).or_panic()
+    }
+    /// Y1 = -Y0'; -∞ at 0, NaN below.
+    #[track_caller]
+    pub fn special_bessel_y1(&self) -> Tensor {
+        TryTensor::try_special_bessel_y1(self).or_panic()
+    }
+    /// -x log x; 0 at 0, -∞ below.
+    #[track_caller]
+    pub fn special_entr(&self) -> Tensor {
+        TryTensor::try_special_entr(self).or_panic()
+    }
+    /// exp(x²) erfc(x): an expansion of (1 + 2x) erfcx(x) in (x - 3.75) / (x + 3.75), mirrored below 0 (Shepherd and Laframboise, Math. Comp. 36, 1981).
+    #[track_caller]
+    pub fn special_erfcx(&self) -> Tensor {
+        TryTensor::try_special_erfcx(self).or_panic()
+    }
+    /// exp(-|x|) I0(x).
+    #[track_caller]
+    pub fn special_i0e(&self) -> Tensor {
+        TryTensor::try_special_i0e(self).or_panic()
+    }
+    /// The modified Bessel function I1 = I0'.
+    #[track_caller]
+    pub fn special_i1(&self) -> Tensor {
+        TryTensor::try_special_i1(self).or_panic()
+    }
+    /// exp(-|x|) I1(x).
+    #[track_caller]
+    pub fn special_i1e(&self) -> Tensor {
+        TryTensor::try_special_i1e(self).or_panic()
+    }
+    /// log(erfcx(-x/√2) / 2) - x²/2 below -1, log1p(-erfc(x/√2) / 2) from there.
+    #[track_caller]
+    pub fn special_log_ndtr(&self) -> Tensor {
+        TryTensor::try_special_log_ndtr(self).or_panic()
+    }
+    /// The modified Bessel function I0, as i0.
+    #[track_caller]
+    pub fn special_modified_bessel_i0(&self) -> Tensor {
+        TryTensor::try_special_modified_bessel_i0(self).or_panic()
+    }
+    /// The modified Bessel function I1, as special_i1.
+    #[track_caller]
+    pub fn special_modified_bessel_i1(&self) -> Tensor {
+        TryTensor::try_special_modified_bessel_i1(self).or_panic()
+    }
+    /// K0; infinite at 0, NaN below. Up to 2 an expansion of K0(x) + log(x/2) I0(x), from there of √x exp(x) K0(x).
+    #[track_caller]
+    pub fn special_modified_bessel_k0(&self) -> Tensor {
+        TryTensor::try_special_modified_bessel_k0(self).or_panic()
+    }
+    /// K1 = -K0'; infinite at 0, NaN below.
+    #[track_caller]
+    pub fn special_modified_bessel_k1(&self) -> Tensor {
+        TryTensor::try_special_modified_bessel_k1(self).or_panic()
+    }
+    /// erfc(-x / √2) / 2.
+    #[track_caller]
+    pub fn special_ndtr(&self) -> Tensor {
+        TryTensor::try_special_ndtr(self).or_panic()
+    }
+    /// The normal quantile (Wichura, AS 241); -∞ at 0, ∞ at 1, NaN outside.
+    #[track_caller]
+    pub fn special_ndtri(&self) -> Tensor {
+        TryTensor::try_special_ndtri(self).or_panic()
+    }
     /// self · log(1 + other), 0 where self is 0; NaN where other is NaN.
     #[track_caller]
     pub fn special_xlog1py(&self, other: impl Operand) -> Tensor {
         TryTensor::try_special_xlog1py(self, other).or_panic()
+    }
+    /// ζ(x, q) = Σ (q + k)^-x over k from 0, by the formula of Euler and Maclaurin after 20 terms: infinite at x = 1 and where q is 0, -1, …; NaN for x < 1 and for a q below 0 with an x that is no integer. PyTorch sums until q + k is above 9; here a q below -10 is NaN. Differentiable in q, as PyTorch's.
+    #[track_caller]
+    pub fn special_zeta(&self, other: impl Operand) -> Tensor {
+        TryTensor::try_special_zeta(self, other).or_panic()
     }
     /// `√x`, correctly rounded.
     #[track_caller]
@@ -2262,36 +2249,6 @@ impl Tensor {
     #[track_caller]
     pub fn trunc(&self) -> Tensor {
         TryTensor::try_trunc(self).or_panic()
-    }
-    /// One dim resized by nearest elements.
-    #[track_caller]
-    pub fn upsample_nearest1d(&self, output_size: impl IntoShape) -> Tensor {
-        TryTensor::try_upsample_nearest1d(self, output_size).or_panic()
-    }
-    /// [`Tensor::upsample_nearest1d`] with options.
-    #[track_caller]
-    pub fn upsample_nearest1d_with(&self, output_size: impl IntoShape, options: options::UpsampleNearest1d) -> Tensor {
-        TryTensor::try_upsample_nearest1d_with(self, output_size, options).or_panic()
-    }
-    /// Two dims resized by nearest elements.
-    #[track_caller]
-    pub fn upsample_nearest2d(&self, output_size: impl IntoShape) -> Tensor {
-        TryTensor::try_upsample_nearest2d(self, output_size).or_panic()
-    }
-    /// [`Tensor::upsample_nearest2d`] with options.
-    #[track_caller]
-    pub fn upsample_nearest2d_with(&self, output_size: impl IntoShape, options: options::UpsampleNearest2d) -> Tensor {
-        TryTensor::try_upsample_nearest2d_with(self, output_size, options).or_panic()
-    }
-    /// Three dims resized by nearest elements.
-    #[track_caller]
-    pub fn upsample_nearest3d(&self, output_size: impl IntoShape) -> Tensor {
-        TryTensor::try_upsample_nearest3d(self, output_size).or_panic()
-    }
-    /// [`Tensor::upsample_nearest3d`] with options.
-    #[track_caller]
-    pub fn upsample_nearest3d_with(&self, output_size: impl IntoShape, options: options::UpsampleNearest3d) -> Tensor {
-        TryTensor::try_upsample_nearest3d_with(self, output_size, options).or_panic()
     }
     /// Σ (x - mean)² / (n - correction) over the dims, in two passes; the correction is 1 by default.
     #[track_caller]
@@ -2725,11 +2682,6 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_celu_with(&self, options: options::Celu) -> Result<Tensor>;
-    /// [`Tensor::channel_shuffle`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_channel_shuffle(&self, groups: impl Int) -> Result<Tensor>;
     /// [`Tensor::cholesky`].
     ///
     /// # Errors
@@ -2770,33 +2722,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_clamp_min(&self, min: impl Operand) -> Result<Tensor>;
-    /// [`Tensor::col2im`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_col2im(
-        &self,
-        output_size: impl IntoShape,
-        kernel_size: impl IntoShape,
-        dilation: impl IntoShape,
-        padding: impl IntoShape,
-        stride: impl IntoShape,
-    ) -> Result<Tensor>;
     /// [`Tensor::conj`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_conj(&self) -> Result<Tensor>;
-    /// [`Tensor::constant_pad_nd`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_constant_pad_nd(&self, pad: impl IntoShape) -> Result<Tensor>;
-    /// [`Tensor::constant_pad_nd_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_constant_pad_nd_with(&self, pad: impl IntoShape, options: options::ConstantPadNd) -> Result<Tensor>;
     /// [`Tensor::conv_general`].
     ///
     /// # Errors
@@ -3026,6 +2956,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_erfc(&self) -> Result<Tensor>;
+    /// [`Tensor::erfinv`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_erfinv(&self) -> Result<Tensor>;
     /// [`Tensor::exp`].
     ///
     /// # Errors
@@ -3230,17 +3165,21 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_hypot(&self, other: impl Operand) -> Result<Tensor>;
-    /// [`Tensor::im2col`].
+    /// [`Tensor::i0`].
     ///
     /// # Errors
     /// What the op refuses.
-    fn try_im2col(
-        &self,
-        kernel_size: impl IntoShape,
-        dilation: impl IntoShape,
-        padding: impl IntoShape,
-        stride: impl IntoShape,
-    ) -> Result<Tensor>;
+    fn try_i0(&self) -> Result<Tensor>;
+    /// [`Tensor::igamma`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_igamma(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::igammac`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_igammac(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::imag`].
     ///
     /// # Errors
@@ -3537,26 +3476,6 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_masked_argmin_with(&self, dim: impl IntoAxes, options: options::MaskedArgmin) -> Result<Tensor>;
-    /// [`Tensor::masked_cumprod`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_masked_cumprod(&self, dim: impl Int) -> Result<Tensor>;
-    /// [`Tensor::masked_cumprod_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_masked_cumprod_with(&self, dim: impl Int, options: options::MaskedCumprod) -> Result<Tensor>;
-    /// [`Tensor::masked_cumsum`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_masked_cumsum(&self, dim: impl Int) -> Result<Tensor>;
-    /// [`Tensor::masked_cumsum_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_masked_cumsum_with(&self, dim: impl Int, options: options::MaskedCumsum) -> Result<Tensor>;
     /// [`Tensor::masked_fill`].
     ///
     /// # Errors
@@ -3602,16 +3521,6 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_masked_mean_with(&self, dim: impl IntoAxes, options: options::MaskedMean) -> Result<Tensor>;
-    /// [`Tensor::masked_median`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_masked_median(&self, dim: impl IntoAxes) -> Result<Tensor>;
-    /// [`Tensor::masked_median_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_masked_median_with(&self, dim: impl IntoAxes, options: options::MaskedMedian) -> Result<Tensor>;
     /// [`Tensor::masked_norm`].
     ///
     /// # Errors
@@ -3908,6 +3817,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_mv(&self, vec: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::mvlgamma`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_mvlgamma(&self, p: impl Int) -> Result<Tensor>;
     /// [`Tensor::nan_to_num`].
     ///
     /// # Errors
@@ -3958,11 +3872,6 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_nansum_with(&self, dim: impl IntoAxes, options: options::Nansum) -> Result<Tensor>;
-    /// [`Tensor::native_channel_shuffle`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_native_channel_shuffle(&self, groups: impl Int) -> Result<Tensor>;
     /// [`Tensor::ne`].
     ///
     /// # Errors
@@ -4103,16 +4012,6 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Result<Tensor>;
-    /// [`Tensor::pad`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_pad(&self, pad: impl IntoShape) -> Result<Tensor>;
-    /// [`Tensor::pad_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_pad_with(&self, pad: impl IntoShape, options: options::Pad) -> Result<Tensor>;
     /// [`Tensor::pdist`].
     ///
     /// # Errors
@@ -4133,16 +4032,6 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_pinverse_with(&self, options: options::Pinverse) -> Result<Tensor>;
-    /// [`Tensor::pixel_shuffle`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_pixel_shuffle(&self, upscale_factor: impl Int) -> Result<Tensor>;
-    /// [`Tensor::pixel_unshuffle`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_pixel_unshuffle(&self, downscale_factor: impl Int) -> Result<Tensor>;
     /// [`Tensor::place_windows`].
     ///
     /// # Errors
@@ -4218,21 +4107,6 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_reciprocal(&self) -> Result<Tensor>;
-    /// [`Tensor::reflection_pad1d`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_reflection_pad1d(&self, padding: impl IntoShape) -> Result<Tensor>;
-    /// [`Tensor::reflection_pad2d`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_reflection_pad2d(&self, padding: impl IntoShape) -> Result<Tensor>;
-    /// [`Tensor::reflection_pad3d`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_reflection_pad3d(&self, padding: impl IntoShape) -> Result<Tensor>;
     /// [`Tensor::relu`].
     ///
     /// # Errors
@@ -4268,21 +4142,6 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_repeat_interleave_with(&self, repeats: impl Int, options: options::RepeatInterleave) -> Result<Tensor>;
-    /// [`Tensor::replication_pad1d`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_replication_pad1d(&self, padding: impl IntoShape) -> Result<Tensor>;
-    /// [`Tensor::replication_pad2d`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_replication_pad2d(&self, padding: impl IntoShape) -> Result<Tensor>;
-    /// [`Tensor::replication_pad3d`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_replication_pad3d(&self, padding: impl IntoShape) -> Result<Tensor>;
     /// [`Tensor::roll`].
     ///
     /// # Errors
@@ -4478,11 +4337,96 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_sort_with(&self, options: options::Sort) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::special_bessel_j0`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_bessel_j0(&self) -> Result<Tensor>;
+    /// [`Tensor::special_bessel_j1`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_bessel_j1(&self) -> Result<Tensor>;
+    /// [`Tensor::special_bessel_y0`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_bessel_y0(&self) -> Result<Tensor>;
+    /// [`Tensor::special_bessel_y1`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_bessel_y1(&self) -> Result<Tensor>;
+    /// [`Tensor::special_entr`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_entr(&self) -> Result<Tensor>;
+    /// [`Tensor::special_erfcx`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_erfcx(&self) -> Result<Tensor>;
+    /// [`Tensor::special_i0e`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_i0e(&self) -> Result<Tensor>;
+    /// [`Tensor::special_i1`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_i1(&self) -> Result<Tensor>;
+    /// [`Tensor::special_i1e`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_i1e(&self) -> Result<Tensor>;
+    /// [`Tensor::special_log_ndtr`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_log_ndtr(&self) -> Result<Tensor>;
+    /// [`Tensor::special_modified_bessel_i0`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_modified_bessel_i0(&self) -> Result<Tensor>;
+    /// [`Tensor::special_modified_bessel_i1`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_modified_bessel_i1(&self) -> Result<Tensor>;
+    /// [`Tensor::special_modified_bessel_k0`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_modified_bessel_k0(&self) -> Result<Tensor>;
+    /// [`Tensor::special_modified_bessel_k1`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_modified_bessel_k1(&self) -> Result<Tensor>;
+    /// [`Tensor::special_ndtr`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_ndtr(&self) -> Result<Tensor>;
+    /// [`Tensor::special_ndtri`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_ndtri(&self) -> Result<Tensor>;
     /// [`Tensor::special_xlog1py`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_special_xlog1py(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::special_zeta`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_special_zeta(&self, other: impl Operand) -> Result<Tensor>;
     /// [`Tensor::sqrt`].
     ///
     /// # Errors
@@ -4639,48 +4583,6 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_trunc(&self) -> Result<Tensor>;
-    /// [`Tensor::upsample_nearest1d`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_upsample_nearest1d(&self, output_size: impl IntoShape) -> Result<Tensor>;
-    /// [`Tensor::upsample_nearest1d_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_upsample_nearest1d_with(
-        &self,
-        output_size: impl IntoShape,
-        options: options::UpsampleNearest1d,
-    ) -> Result<Tensor>;
-    /// [`Tensor::upsample_nearest2d`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_upsample_nearest2d(&self, output_size: impl IntoShape) -> Result<Tensor>;
-    /// [`Tensor::upsample_nearest2d_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_upsample_nearest2d_with(
-        &self,
-        output_size: impl IntoShape,
-        options: options::UpsampleNearest2d,
-    ) -> Result<Tensor>;
-    /// [`Tensor::upsample_nearest3d`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_upsample_nearest3d(&self, output_size: impl IntoShape) -> Result<Tensor>;
-    /// [`Tensor::upsample_nearest3d_with`].
-    ///
-    /// # Errors
-    /// What the op refuses.
-    fn try_upsample_nearest3d_with(
-        &self,
-        output_size: impl IntoShape,
-        options: options::UpsampleNearest3d,
-    ) -> Result<Tensor>;
     /// [`Tensor::var`].
     ///
     /// # Errors
@@ -5172,10 +5074,6 @@ impl TryTensor for Tensor {
         call_one(op!("celu"), &[Argument::from(self), options.alpha.into()])
     }
     #[track_caller]
-    fn try_channel_shuffle(&self, groups: impl Int) -> Result<Tensor> {
-        call_one(op!("channel_shuffle"), &[Argument::from(self), groups.int().into()])
-    }
-    #[track_caller]
     fn try_cholesky(&self) -> Result<Tensor> {
         self.try_cholesky_with(options::Cholesky::default())
     }
@@ -5208,37 +5106,8 @@ impl TryTensor for Tensor {
         call_one(op!("clamp_min"), &[Argument::from(self), min.argument()])
     }
     #[track_caller]
-    fn try_col2im(
-        &self,
-        output_size: impl IntoShape,
-        kernel_size: impl IntoShape,
-        dilation: impl IntoShape,
-        padding: impl IntoShape,
-        stride: impl IntoShape,
-    ) -> Result<Tensor> {
-        call_one(
-            op!("col2im"),
-            &[
-                Argument::from(self),
-                output_size.sizes().into(),
-                kernel_size.sizes().into(),
-                dilation.sizes().into(),
-                padding.sizes().into(),
-                stride.sizes().into(),
-            ],
-        )
-    }
-    #[track_caller]
     fn try_conj(&self) -> Result<Tensor> {
         call_one(op!("conj"), &[Argument::from(self)])
-    }
-    #[track_caller]
-    fn try_constant_pad_nd(&self, pad: impl IntoShape) -> Result<Tensor> {
-        self.try_constant_pad_nd_with(pad, options::ConstantPadNd::default())
-    }
-    #[track_caller]
-    fn try_constant_pad_nd_with(&self, pad: impl IntoShape, options: options::ConstantPadNd) -> Result<Tensor> {
-        call_one(op!("constant_pad_nd"), &[Argument::from(self), pad.sizes().into(), options.value.into()])
     }
     #[track_caller]
     fn try_conv_general(
@@ -5474,6 +5343,10 @@ impl TryTensor for Tensor {
         call_one(op!("erfc"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_erfinv(&self) -> Result<Tensor> {
+        call_one(op!("erfinv"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_exp(&self) -> Result<Tensor> {
         call_one(op!("exp"), &[Argument::from(self)])
     }
@@ -5644,23 +5517,16 @@ impl TryTensor for Tensor {
         call_one(op!("hypot"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
-    fn try_im2col(
-        &self,
-        kernel_size: impl IntoShape,
-        dilation: impl IntoShape,
-        padding: impl IntoShape,
-        stride: impl IntoShape,
-    ) -> Result<Tensor> {
-        call_one(
-            op!("im2col"),
-            &[
-                Argument::from(self),
-                kernel_size.sizes().into(),
-                dilation.sizes().into(),
-                padding.sizes().into(),
-                stride.sizes().into(),
-            ],
-        )
+    fn try_i0(&self) -> Result<Tensor> {
+        call_one(op!("i0"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_igamma(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("igamma"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_igammac(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("igammac"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
     fn try_imag(&self) -> Result<Tensor> {
@@ -5959,28 +5825,6 @@ impl TryTensor for Tensor {
         )
     }
     #[track_caller]
-    fn try_masked_cumprod(&self, dim: impl Int) -> Result<Tensor> {
-        self.try_masked_cumprod_with(dim, options::MaskedCumprod::default())
-    }
-    #[track_caller]
-    fn try_masked_cumprod_with(&self, dim: impl Int, options: options::MaskedCumprod) -> Result<Tensor> {
-        call_one(
-            op!("masked_cumprod"),
-            &[Argument::from(self), dim.int().into(), options.dtype.into(), options.mask.as_ref().into()],
-        )
-    }
-    #[track_caller]
-    fn try_masked_cumsum(&self, dim: impl Int) -> Result<Tensor> {
-        self.try_masked_cumsum_with(dim, options::MaskedCumsum::default())
-    }
-    #[track_caller]
-    fn try_masked_cumsum_with(&self, dim: impl Int, options: options::MaskedCumsum) -> Result<Tensor> {
-        call_one(
-            op!("masked_cumsum"),
-            &[Argument::from(self), dim.int().into(), options.dtype.into(), options.mask.as_ref().into()],
-        )
-    }
-    #[track_caller]
     fn try_masked_fill(&self, mask: impl Operand, value: impl IntoScalar) -> Result<Tensor> {
         call_one(op!("masked_fill"), &[Argument::from(self), mask.argument(), value.scalar().into()])
     }
@@ -6039,24 +5883,6 @@ impl TryTensor for Tensor {
         let axes = dim.axes();
         call_one(
             op!("masked_mean"),
-            &[
-                Argument::from(self),
-                axes.list(),
-                axes.keep.scalar().into(),
-                options.dtype.into(),
-                options.mask.as_ref().into(),
-            ],
-        )
-    }
-    #[track_caller]
-    fn try_masked_median(&self, dim: impl IntoAxes) -> Result<Tensor> {
-        self.try_masked_median_with(dim, options::MaskedMedian::default())
-    }
-    #[track_caller]
-    fn try_masked_median_with(&self, dim: impl IntoAxes, options: options::MaskedMedian) -> Result<Tensor> {
-        let axes = dim.axes();
-        call_one(
-            op!("masked_median"),
             &[
                 Argument::from(self),
                 axes.list(),
@@ -6471,6 +6297,10 @@ impl TryTensor for Tensor {
         call_one(op!("mv"), &[Argument::from(self), vec.argument()])
     }
     #[track_caller]
+    fn try_mvlgamma(&self, p: impl Int) -> Result<Tensor> {
+        call_one(op!("mvlgamma"), &[Argument::from(self), p.int().into()])
+    }
+    #[track_caller]
     fn try_nan_to_num(&self) -> Result<Tensor> {
         self.try_nan_to_num_with(options::NanToNum::default())
     }
@@ -6520,10 +6350,6 @@ impl TryTensor for Tensor {
     fn try_nansum_with(&self, dim: impl IntoAxes, options: options::Nansum) -> Result<Tensor> {
         let axes = dim.axes();
         call_one(op!("nansum"), &[Argument::from(self), axes.list(), axes.keep.scalar().into(), options.dtype.into()])
-    }
-    #[track_caller]
-    fn try_native_channel_shuffle(&self, groups: impl Int) -> Result<Tensor> {
-        call_one(op!("native_channel_shuffle"), &[Argument::from(self), groups.int().into()])
     }
     #[track_caller]
     fn try_ne(&self, other: impl Operand) -> Result<Tensor> {
@@ -6669,14 +6495,6 @@ impl TryTensor for Tensor {
         )
     }
     #[track_caller]
-    fn try_pad(&self, pad: impl IntoShape) -> Result<Tensor> {
-        self.try_pad_with(pad, options::Pad::default())
-    }
-    #[track_caller]
-    fn try_pad_with(&self, pad: impl IntoShape, options: options::Pad) -> Result<Tensor> {
-        call_one(op!("pad"), &[Argument::from(self), pad.sizes().into(), options.mode.into(), options.value.into()])
-    }
-    #[track_caller]
     fn try_pdist(&self) -> Result<Tensor> {
         self.try_pdist_with(options::Pdist::default())
     }
@@ -6691,14 +6509,6 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_pinverse_with(&self, options: options::Pinverse) -> Result<Tensor> {
         call_one(op!("pinverse"), &[Argument::from(self), options.rcond.into()])
-    }
-    #[track_caller]
-    fn try_pixel_shuffle(&self, upscale_factor: impl Int) -> Result<Tensor> {
-        call_one(op!("pixel_shuffle"), &[Argument::from(self), upscale_factor.int().into()])
-    }
-    #[track_caller]
-    fn try_pixel_unshuffle(&self, downscale_factor: impl Int) -> Result<Tensor> {
-        call_one(op!("pixel_unshuffle"), &[Argument::from(self), downscale_factor.int().into()])
     }
     #[track_caller]
     fn try_place_windows(&self, indices: impl Operand, size: impl IntoShape) -> Result<Tensor> {
@@ -6766,18 +6576,6 @@ impl TryTensor for Tensor {
         call_one(op!("reciprocal"), &[Argument::from(self)])
     }
     #[track_caller]
-    fn try_reflection_pad1d(&self, padding: impl IntoShape) -> Result<Tensor> {
-        call_one(op!("reflection_pad1d"), &[Argument::from(self), padding.sizes().into()])
-    }
-    #[track_caller]
-    fn try_reflection_pad2d(&self, padding: impl IntoShape) -> Result<Tensor> {
-        call_one(op!("reflection_pad2d"), &[Argument::from(self), padding.sizes().into()])
-    }
-    #[track_caller]
-    fn try_reflection_pad3d(&self, padding: impl IntoShape) -> Result<Tensor> {
-        call_one(op!("reflection_pad3d"), &[Argument::from(self), padding.sizes().into()])
-    }
-    #[track_caller]
     fn try_relu(&self) -> Result<Tensor> {
         call_one(op!("relu"), &[Argument::from(self)])
     }
@@ -6807,18 +6605,6 @@ impl TryTensor for Tensor {
             op!("repeat_interleave"),
             &[Argument::from(self), repeats.int().into(), options.dim.into(), options.output_size.into()],
         )
-    }
-    #[track_caller]
-    fn try_replication_pad1d(&self, padding: impl IntoShape) -> Result<Tensor> {
-        call_one(op!("replication_pad1d"), &[Argument::from(self), padding.sizes().into()])
-    }
-    #[track_caller]
-    fn try_replication_pad2d(&self, padding: impl IntoShape) -> Result<Tensor> {
-        call_one(op!("replication_pad2d"), &[Argument::from(self), padding.sizes().into()])
-    }
-    #[track_caller]
-    fn try_replication_pad3d(&self, padding: impl IntoShape) -> Result<Tensor> {
-        call_one(op!("replication_pad3d"), &[Argument::from(self), padding.sizes().into()])
     }
     #[track_caller]
     fn try_roll(&self, shifts: impl IntoShape) -> Result<Tensor> {
@@ -6990,8 +6776,76 @@ impl TryTensor for Tensor {
         call_many(op!("sort"), &[Argument::from(self), options.dim.into(), options.descending.into()]).map(Into::into)
     }
     #[track_caller]
+    fn try_special_bessel_j0(&self) -> Result<Tensor> {
+        call_one(op!("special_bessel_j0"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_bessel_j1(&self) -> Result<Tensor> {
+        call_one(op!("special_bessel_j1"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_bessel_y0(&self) -> Result<Tensor> {
+        call_one(op!("special_bessel_y0"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_bessel_y1(&self) -> Result<Tensor> {
+        call_one(op!("special_bessel_y1"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_entr(&self) -> Result<Tensor> {
+        call_one(op!("special_entr"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_erfcx(&self) -> Result<Tensor> {
+        call_one(op!("special_erfcx"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_i0e(&self) -> Result<Tensor> {
+        call_one(op!("special_i0e"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_i1(&self) -> Result<Tensor> {
+        call_one(op!("special_i1"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_i1e(&self) -> Result<Tensor> {
+        call_one(op!("special_i1e"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_log_ndtr(&self) -> Result<Tensor> {
+        call_one(op!("special_log_ndtr"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_modified_bessel_i0(&self) -> Result<Tensor> {
+        call_one(op!("special_modified_bessel_i0"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_modified_bessel_i1(&self) -> Result<Tensor> {
+        call_one(op!("special_modified_bessel_i1"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_modified_bessel_k0(&self) -> Result<Tensor> {
+        call_one(op!("special_modified_bessel_k0"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_modified_bessel_k1(&self) -> Result<Tensor> {
+        call_one(op!("special_modified_bessel_k1"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_ndtr(&self) -> Result<Tensor> {
+        call_one(op!("special_ndtr"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_special_ndtri(&self) -> Result<Tensor> {
+        call_one(op!("special_ndtri"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_special_xlog1py(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("special_xlog1py"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_special_zeta(&self, other: impl Operand) -> Result<Tensor> {
+        call_one(op!("special_zeta"), &[Argument::from(self), other.argument()])
     }
     #[track_caller]
     fn try_sqrt(&self) -> Result<Tensor> {
@@ -7141,54 +6995,6 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_trunc(&self) -> Result<Tensor> {
         call_one(op!("trunc"), &[Argument::from(self)])
-    }
-    #[track_caller]
-    fn try_upsample_nearest1d(&self, output_size: impl IntoShape) -> Result<Tensor> {
-        self.try_upsample_nearest1d_with(output_size, options::UpsampleNearest1d::default())
-    }
-    #[track_caller]
-    fn try_upsample_nearest1d_with(
-        &self,
-        output_size: impl IntoShape,
-        options: options::UpsampleNearest1d,
-    ) -> Result<Tensor> {
-        call_one(op!("upsample_nearest1d"), &[Argument::from(self), output_size.sizes().into(), options.scales.into()])
-    }
-    #[track_caller]
-    fn try_upsample_nearest2d(&self, output_size: impl IntoShape) -> Result<Tensor> {
-        self.try_upsample_nearest2d_with(output_size, options::UpsampleNearest2d::default())
-    }
-    #[track_caller]
-    fn try_upsample_nearest2d_with(
-        &self,
-        output_size: impl IntoShape,
-        options: options::UpsampleNearest2d,
-    ) -> Result<Tensor> {
-        call_one(
-            op!("upsample_nearest2d"),
-            &[Argument::from(self), output_size.sizes().into(), options.scales_h.into(), options.scales_w.into()],
-        )
-    }
-    #[track_caller]
-    fn try_upsample_nearest3d(&self, output_size: impl IntoShape) -> Result<Tensor> {
-        self.try_upsample_nearest3d_with(output_size, options::UpsampleNearest3d::default())
-    }
-    #[track_caller]
-    fn try_upsample_nearest3d_with(
-        &self,
-        output_size: impl IntoShape,
-        options: options::UpsampleNearest3d,
-    ) -> Result<Tensor> {
-        call_one(
-            op!("upsample_nearest3d"),
-            &[
-                Argument::from(self),
-                output_size.sizes().into(),
-                options.scales_d.into(),
-                options.scales_h.into(),
-                options.scales_w.into(),
-            ],
-        )
     }
     #[track_caller]
     fn try_var(&self, dim: impl IntoAxes) -> Result<Tensor> {
@@ -7568,17 +7374,6 @@ pub mod options {
     impl Default for CholeskySolve {
         fn default() -> Self {
             Self { upper: false }
-        }
-    }
-    /// Options of [`crate::Tensor::constant_pad_nd_with`].
-    #[derive(Clone, Debug)]
-    pub struct ConstantPadNd {
-        /// `value`
-        pub value: Scalar,
-    }
-    impl Default for ConstantPadNd {
-        fn default() -> Self {
-            Self { value: Scalar::Int(0) }
         }
     }
     /// Options of [`crate::Tensor::count_nonzero_with`].
@@ -8018,32 +7813,6 @@ pub mod options {
             Self { dtype: None, mask: None }
         }
     }
-    /// Options of [`crate::Tensor::masked_cumprod_with`].
-    #[derive(Clone, Debug)]
-    pub struct MaskedCumprod {
-        /// `dtype`
-        pub dtype: Option<DType>,
-        /// `mask`
-        pub mask: Option<Tensor>,
-    }
-    impl Default for MaskedCumprod {
-        fn default() -> Self {
-            Self { dtype: None, mask: None }
-        }
-    }
-    /// Options of [`crate::Tensor::masked_cumsum_with`].
-    #[derive(Clone, Debug)]
-    pub struct MaskedCumsum {
-        /// `dtype`
-        pub dtype: Option<DType>,
-        /// `mask`
-        pub mask: Option<Tensor>,
-    }
-    impl Default for MaskedCumsum {
-        fn default() -> Self {
-            Self { dtype: None, mask: None }
-        }
-    }
     /// Options of [`crate::Tensor::masked_log_softmax_with`].
     #[derive(Clone, Debug)]
     pub struct MaskedLogSoftmax {
@@ -8094,19 +7863,6 @@ pub mod options {
         pub mask: Option<Tensor>,
     }
     impl Default for MaskedMean {
-        fn default() -> Self {
-            Self { dtype: None, mask: None }
-        }
-    }
-    /// Options of [`crate::Tensor::masked_median_with`].
-    #[derive(Clone, Debug)]
-    pub struct MaskedMedian {
-        /// `dtype`
-        pub dtype: Option<DType>,
-        /// `mask`
-        pub mask: Option<Tensor>,
-    }
-    impl Default for MaskedMedian {
         fn default() -> Self {
             Self { dtype: None, mask: None }
         }
@@ -8573,19 +8329,6 @@ pub mod options {
             Self { stride: 1, dilation: 1 }
         }
     }
-    /// Options of [`crate::Tensor::pad_with`].
-    #[derive(Clone, Debug)]
-    pub struct Pad {
-        /// `mode`
-        pub mode: &'static str,
-        /// `value`
-        pub value: Option<f64>,
-    }
-    impl Default for Pad {
-        fn default() -> Self {
-            Self { mode: "constant", value: None }
-        }
-    }
     /// Options of [`crate::Tensor::pdist_with`].
     #[derive(Clone, Debug)]
     pub struct Pdist {
@@ -8929,45 +8672,6 @@ pub mod options {
     impl Default for Triu {
         fn default() -> Self {
             Self { diagonal: 0 }
-        }
-    }
-    /// Options of [`crate::Tensor::upsample_nearest1d_with`].
-    #[derive(Clone, Debug)]
-    pub struct UpsampleNearest1d {
-        /// `scales`
-        pub scales: Option<f64>,
-    }
-    impl Default for UpsampleNearest1d {
-        fn default() -> Self {
-            Self { scales: None }
-        }
-    }
-    /// Options of [`crate::Tensor::upsample_nearest2d_with`].
-    #[derive(Clone, Debug)]
-    pub struct UpsampleNearest2d {
-        /// `scales_h`
-        pub scales_h: Option<f64>,
-        /// `scales_w`
-        pub scales_w: Option<f64>,
-    }
-    impl Default for UpsampleNearest2d {
-        fn default() -> Self {
-            Self { scales_h: None, scales_w: None }
-        }
-    }
-    /// Options of [`crate::Tensor::upsample_nearest3d_with`].
-    #[derive(Clone, Debug)]
-    pub struct UpsampleNearest3d {
-        /// `scales_d`
-        pub scales_d: Option<f64>,
-        /// `scales_h`
-        pub scales_h: Option<f64>,
-        /// `scales_w`
-        pub scales_w: Option<f64>,
-    }
-    impl Default for UpsampleNearest3d {
-        fn default() -> Self {
-            Self { scales_d: None, scales_h: None, scales_w: None }
         }
     }
     /// Options of [`crate::Tensor::var_with`].

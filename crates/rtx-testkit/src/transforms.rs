@@ -41,7 +41,7 @@ fn fixed_inputs(def: &OpDef, drawn: &[Drawn]) -> Vec<bool> {
     let names: Vec<&str> =
         Signature::parse(def.sig).map(|s| s.parameters.iter().map(|p| p.name).collect()).unwrap_or_default();
     let each = drawn.iter().enumerate().flat_map(|(i, d)| {
-        let is_fixed = matches!(names.get(i), Some(&"key" | &"ordinal"));
+        let is_fixed = matches!(names.get(i), Some(&"key" | &"ordinal" | &"random_key" | &"random_ordinal"));
         std::iter::repeat_n(is_fixed, d.tensors().len())
     });
     each.collect()

@@ -46,6 +46,7 @@ impl Cx<'_, '_> {
             &Prim::ArgReduce { extremum, axis } => self.again(Prim::ArgReduce { extremum, axis: axis + 1 }, x),
             &Prim::Scan { fold, axis, reverse } => self.again(Prim::Scan { fold, axis: axis + 1, reverse }, x),
             &Prim::LinearScan { axis, reverse } => self.again(Prim::LinearScan { axis: axis + 1, reverse }, x),
+            Prim::Fft(f) => self.again(Prim::Fft(rtx_ir::Fft { axis: f.axis + 1, ..*f }), x),
             Prim::Sort { .. }
             | Prim::Factor(_)
             | Prim::Loop(_)

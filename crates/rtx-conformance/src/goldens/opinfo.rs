@@ -306,7 +306,7 @@ impl Sample<'_> {
             return Ok(None);
         }
         let cotangents: Vec<&Array> = (0..).map_while(|i| inputs.array(&format!("s{}/cot/{i}", self.i)).ok()).collect();
-        let mut differentiable: Vec<&Tensor> = outs.iter().filter(|t| t.dtype().is_float()).collect();
+        let mut differentiable: Vec<&Tensor> = outs.iter().filter(|t| t.dtype().is_differentiable()).collect();
         if differentiable.len() != cotangents.len() {
             differentiable.retain(|t| t.requires_grad());
         }

@@ -6,6 +6,7 @@ mod contract;
 mod control;
 mod convolution;
 mod factor;
+mod fft;
 mod index;
 mod movement;
 mod pointwise;
@@ -91,6 +92,7 @@ pub static ALL: &[&OpDef] = &[
     &contract::DOT_GENERAL,
     &factor::FACTOR,
     &factor::TRIANGULAR_SOLVE,
+    &fft::FFT,
     &control::LOOP,
     &control::IF,
     &control::COLLECTIVE,
@@ -151,6 +153,7 @@ pub fn name(p: &Prim) -> &'static str {
         Prim::Dot { .. } => "dot_general",
         Prim::Factor(_) => "factor",
         Prim::TriangularSolve { .. } => "triangular_solve",
+        Prim::Fft(_) => "fft",
         Prim::Loop(_) => "loop",
         Prim::If { .. } => "if",
         Prim::Collective { .. } => "collective",
@@ -204,6 +207,7 @@ pub fn def(p: &Prim) -> &'static OpDef {
         Prim::Dot { .. } => &contract::DOT_GENERAL,
         Prim::Factor(_) => &factor::FACTOR,
         Prim::TriangularSolve { .. } => &factor::TRIANGULAR_SOLVE,
+        Prim::Fft(_) => &fft::FFT,
         Prim::Loop(_) => &control::LOOP,
         Prim::If { .. } => &control::IF,
         Prim::Collective { .. } => &control::COLLECTIVE,

@@ -1,8 +1,8 @@
-//! Scans and sorts: every line along an axis on its own.
+//! Scans, sorts and Fourier transforms: every line along an axis on its own.
 use super::{Axes, extent, grouped, output};
 use crate::{scan, sort};
 use rtx_hal::Target;
-use rtx_ir::{Graph, NodeId, Op, Prim, ValueId};
+use rtx_ir::{FftKind, Graph, NodeId, Op, Prim, ValueId};
 use rtx_plan::{Claim, Claimed, Grouped};
 
 /// The axes before one, the one, and those after it.
@@ -79,5 +79,32 @@ impl Claim for SortClaim {
         let operands = vec![grouped(x, around(axis, graph.ty(x).rank()))];
         let outputs = vec![output(node, 0), output(node, 1)];
         sort::is_sorted(dtype).then(|| over_lines(graph, axis, text, operands, outputs))
+    }
+}
+
+/// `fft`.
+pub struct FftClaim;
+
+impl Claim for FftClaim {
+    fn name(&self) -> &'static str {
+        "fft"
+    }
+    fn claim(&self, graph: &Graph, node: NodeId, _: &Target) -> Option<Claimed> {
+        let node = graph.node(node);
+        let &Op::Prim(Prim::Fft(f)) = &node.op else { return None };
+        let (x, y) = (*node.inputs.first()?, output(node, 0));
+        let way = if f.inverse { "inverse" } else { "forward" };
+        let text = format!("fft {} {} {way} {}", graph.ty(x).dtype.real(), f.kind.name(), f.norm.name());
+        let around = around(f.axis, graph.ty(x).rank());
+        // What both have but along the axis, where n is the size of the real side.
+        let sized = if matches!(f.kind, FftKind::FromHalf { .. }) { y } else { x };
+        Some(Claimed {
+            text,
+            dims: around.iter().map(|axes| extent(graph, sized, axes)).collect(),
+            operands: vec![grouped(x, around.clone())],
+            outputs: vec![grouped(y, around)],
+            epilogue: false,
+            in_place: vec![],
+        })
     }
 }

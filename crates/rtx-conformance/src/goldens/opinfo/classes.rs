@@ -165,9 +165,9 @@ pub(super) fn as_composed(op: &str, args: &[Argument], named: &[(&str, Argument)
 }
 
 /// Arguments in PyTorch's order, where OpInfo wraps the function in one of its own: `(tensors, equation)` for einsum,
-/// `(self, condition, other)` for where.
+/// `(self, condition, other)` for where, `(self, n)` for polygamma.
 pub(super) fn as_pytorch(op: &str, mut args: Vec<Argument>) -> Vec<Argument> {
-    if matches!(op, "einsum" | "where") && args.len() > 1 {
+    if matches!(op, "einsum" | "where" | "polygamma" | "special.polygamma") && args.len() > 1 {
         args.swap(0, 1);
     }
     args
