@@ -153,7 +153,7 @@ impl Tensor {
     pub fn aminmax(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_aminmax(self, dim).or_panic()
     }
-    /// π below 0, else 0; NaN stays. The gradient is 0.
+    /// π below 0, else 0; NaN stays. The gradient is 0. Of complex numbers the angle of their direction.
     #[track_caller]
     pub fn angle(&self) -> Tensor {
         TryTensor::try_angle(self).or_panic()
@@ -657,6 +657,206 @@ impl Tensor {
     pub fn expm1(&self) -> Tensor {
         TryTensor::try_expm1(self).or_panic()
     }
+    /// Σ_j x\[j\] exp(-2πi jk / n) along dim, brought to n elements; scaled by 1/√n ("ortho") or 1/n ("forward"). Sums are computed in f64.
+    #[track_caller]
+    pub fn fft_fft(&self) -> Tensor {
+        TryTensor::try_fft_fft(self).or_panic()
+    }
+    /// [`Tensor::fft_fft`] with options.
+    #[track_caller]
+    pub fn fft_fft_with(&self, options: options::FftFft) -> Tensor {
+        TryTensor::try_fft_fft_with(self, options).or_panic()
+    }
+    /// fft_fft along two dims.
+    #[track_caller]
+    pub fn fft_fft2(&self) -> Tensor {
+        TryTensor::try_fft_fft2(self).or_panic()
+    }
+    /// [`Tensor::fft_fft2`] with options.
+    #[track_caller]
+    pub fn fft_fft2_with(&self, options: options::FftFft2) -> Tensor {
+        TryTensor::try_fft_fft2_with(self, options).or_panic()
+    }
+    /// fft_fft along the dims named, or all.
+    #[track_caller]
+    pub fn fft_fftn(&self) -> Tensor {
+        TryTensor::try_fft_fftn(self).or_panic()
+    }
+    /// [`Tensor::fft_fftn`] with options.
+    #[track_caller]
+    pub fn fft_fftn_with(&self, options: options::FftFftn) -> Tensor {
+        TryTensor::try_fft_fftn_with(self, options).or_panic()
+    }
+    /// Each line turned by n/2 places, so that frequency 0 stands in the middle.
+    #[track_caller]
+    pub fn fft_fftshift(&self) -> Tensor {
+        TryTensor::try_fft_fftshift(self).or_panic()
+    }
+    /// [`Tensor::fft_fftshift`] with options.
+    #[track_caller]
+    pub fn fft_fftshift_with(&self, options: options::FftFftshift) -> Tensor {
+        TryTensor::try_fft_fftshift_with(self, options).or_panic()
+    }
+    /// The real transform of the n numbers of which this is the first half, the others being their conjugates.
+    #[track_caller]
+    pub fn fft_hfft(&self) -> Tensor {
+        TryTensor::try_fft_hfft(self).or_panic()
+    }
+    /// [`Tensor::fft_hfft`] with options.
+    #[track_caller]
+    pub fn fft_hfft_with(&self, options: options::FftHfft) -> Tensor {
+        TryTensor::try_fft_hfft_with(self, options).or_panic()
+    }
+    /// fft_fft along the first dim named, fft_hfft along the last.
+    #[track_caller]
+    pub fn fft_hfft2(&self) -> Tensor {
+        TryTensor::try_fft_hfft2(self).or_panic()
+    }
+    /// [`Tensor::fft_hfft2`] with options.
+    #[track_caller]
+    pub fn fft_hfft2_with(&self, options: options::FftHfft2) -> Tensor {
+        TryTensor::try_fft_hfft2_with(self, options).or_panic()
+    }
+    /// fft_hfft along the last dim named, fft_fft along the others before.
+    #[track_caller]
+    pub fn fft_hfftn(&self) -> Tensor {
+        TryTensor::try_fft_hfftn(self).or_panic()
+    }
+    /// [`Tensor::fft_hfftn`] with options.
+    #[track_caller]
+    pub fn fft_hfftn_with(&self, options: options::FftHfftn) -> Tensor {
+        TryTensor::try_fft_hfftn_with(self, options).or_panic()
+    }
+    /// 1/n Σ_k x\[k\] exp(2πi jk / n): the inverse of fft_fft.
+    #[track_caller]
+    pub fn fft_ifft(&self) -> Tensor {
+        TryTensor::try_fft_ifft(self).or_panic()
+    }
+    /// [`Tensor::fft_ifft`] with options.
+    #[track_caller]
+    pub fn fft_ifft_with(&self, options: options::FftIfft) -> Tensor {
+        TryTensor::try_fft_ifft_with(self, options).or_panic()
+    }
+    /// fft_ifft along two dims.
+    #[track_caller]
+    pub fn fft_ifft2(&self) -> Tensor {
+        TryTensor::try_fft_ifft2(self).or_panic()
+    }
+    /// [`Tensor::fft_ifft2`] with options.
+    #[track_caller]
+    pub fn fft_ifft2_with(&self, options: options::FftIfft2) -> Tensor {
+        TryTensor::try_fft_ifft2_with(self, options).or_panic()
+    }
+    /// fft_ifft along the dims named, or all.
+    #[track_caller]
+    pub fn fft_ifftn(&self) -> Tensor {
+        TryTensor::try_fft_ifftn(self).or_panic()
+    }
+    /// [`Tensor::fft_ifftn`] with options.
+    #[track_caller]
+    pub fn fft_ifftn_with(&self, options: options::FftIfftn) -> Tensor {
+        TryTensor::try_fft_ifftn_with(self, options).or_panic()
+    }
+    /// The inverse of fft_fftshift.
+    #[track_caller]
+    pub fn fft_ifftshift(&self) -> Tensor {
+        TryTensor::try_fft_ifftshift(self).or_panic()
+    }
+    /// [`Tensor::fft_ifftshift`] with options.
+    #[track_caller]
+    pub fn fft_ifftshift_with(&self, options: options::FftIfftshift) -> Tensor {
+        TryTensor::try_fft_ifftshift_with(self, options).or_panic()
+    }
+    /// The first half of fft_ifft of real numbers.
+    #[track_caller]
+    pub fn fft_ihfft(&self) -> Tensor {
+        TryTensor::try_fft_ihfft(self).or_panic()
+    }
+    /// [`Tensor::fft_ihfft`] with options.
+    #[track_caller]
+    pub fn fft_ihfft_with(&self, options: options::FftIhfft) -> Tensor {
+        TryTensor::try_fft_ihfft_with(self, options).or_panic()
+    }
+    /// fft_ihfft along the last dim named, fft_ifft along the first.
+    #[track_caller]
+    pub fn fft_ihfft2(&self) -> Tensor {
+        TryTensor::try_fft_ihfft2(self).or_panic()
+    }
+    /// [`Tensor::fft_ihfft2`] with options.
+    #[track_caller]
+    pub fn fft_ihfft2_with(&self, options: options::FftIhfft2) -> Tensor {
+        TryTensor::try_fft_ihfft2_with(self, options).or_panic()
+    }
+    /// fft_ihfft along the last dim named, fft_ifft along the others.
+    #[track_caller]
+    pub fn fft_ihfftn(&self) -> Tensor {
+        TryTensor::try_fft_ihfftn(self).or_panic()
+    }
+    /// [`Tensor::fft_ihfftn`] with options.
+    #[track_caller]
+    pub fn fft_ihfftn_with(&self, options: options::FftIhfftn) -> Tensor {
+        TryTensor::try_fft_ihfftn_with(self, options).or_panic()
+    }
+    /// The real line of n numbers whose fft_rfft this is; 2 (m - 1) of them by default.
+    #[track_caller]
+    pub fn fft_irfft(&self) -> Tensor {
+        TryTensor::try_fft_irfft(self).or_panic()
+    }
+    /// [`Tensor::fft_irfft`] with options.
+    #[track_caller]
+    pub fn fft_irfft_with(&self, options: options::FftIrfft) -> Tensor {
+        TryTensor::try_fft_irfft_with(self, options).or_panic()
+    }
+    /// fft_ifft along the first dim named, fft_irfft along the last.
+    #[track_caller]
+    pub fn fft_irfft2(&self) -> Tensor {
+        TryTensor::try_fft_irfft2(self).or_panic()
+    }
+    /// [`Tensor::fft_irfft2`] with options.
+    #[track_caller]
+    pub fn fft_irfft2_with(&self, options: options::FftIrfft2) -> Tensor {
+        TryTensor::try_fft_irfft2_with(self, options).or_panic()
+    }
+    /// fft_irfft along the last dim named, fft_ifft along the others before.
+    #[track_caller]
+    pub fn fft_irfftn(&self) -> Tensor {
+        TryTensor::try_fft_irfftn(self).or_panic()
+    }
+    /// [`Tensor::fft_irfftn`] with options.
+    #[track_caller]
+    pub fn fft_irfftn_with(&self, options: options::FftIrfftn) -> Tensor {
+        TryTensor::try_fft_irfftn_with(self, options).or_panic()
+    }
+    /// The first n/2 + 1 parts of fft_fft of real numbers; the others are their conjugates.
+    #[track_caller]
+    pub fn fft_rfft(&self) -> Tensor {
+        TryTensor::try_fft_rfft(self).or_panic()
+    }
+    /// [`Tensor::fft_rfft`] with options.
+    #[track_caller]
+    pub fn fft_rfft_with(&self, options: options::FftRfft) -> Tensor {
+        TryTensor::try_fft_rfft_with(self, options).or_panic()
+    }
+    /// fft_rfft along the last dim named, fft_fft along the first.
+    #[track_caller]
+    pub fn fft_rfft2(&self) -> Tensor {
+        TryTensor::try_fft_rfft2(self).or_panic()
+    }
+    /// [`Tensor::fft_rfft2`] with options.
+    #[track_caller]
+    pub fn fft_rfft2_with(&self, options: options::FftRfft2) -> Tensor {
+        TryTensor::try_fft_rfft2_with(self, options).or_panic()
+    }
+    /// fft_rfft along the last dim named, fft_fft along the others.
+    #[track_caller]
+    pub fn fft_rfftn(&self) -> Tensor {
+        TryTensor::try_fft_rfftn(self).or_panic()
+    }
+    /// [`Tensor::fft_rfftn`] with options.
+    #[track_caller]
+    pub fn fft_rfftn_with(&self, options: options::FftRfftn) -> Tensor {
+        TryTensor::try_fft_rfftn_with(self, options).or_panic()
+    }
     /// The number everywhere, in the shape and dtype of self.
     #[track_caller]
     pub fn fill(&self, value: impl IntoScalar) -> Tensor {
@@ -942,6 +1142,16 @@ impl Tensor {
     #[track_caller]
     pub fn isreal(&self) -> Tensor {
         TryTensor::try_isreal(self).or_panic()
+    }
+    /// The least-squares inverse of stft: frames added where they lie, divided by the sum of squared windows there (Griffin and Lim 1984). Where no window reaches, the result is not finite.
+    #[track_caller]
+    pub fn istft(&self, n_fft: impl Int) -> Tensor {
+        TryTensor::try_istft(self, n_fft).or_panic()
+    }
+    /// [`Tensor::istft`] with options.
+    #[track_caller]
+    pub fn istft_with(&self, n_fft: impl Int, options: options::Istft) -> Tensor {
+        TryTensor::try_istft_with(self, n_fft, options).or_panic()
     }
     /// target (log target - self), 0 where target is 0; with log_target exp(target) (target - self). The reduction "batchmean" divides the sum by the first size.
     #[track_caller]
@@ -2125,6 +2335,16 @@ impl Tensor {
     pub fn std_mean_with(&self, dim: impl IntoAxes, options: options::StdMean) -> (Tensor, Tensor) {
         TryTensor::try_std_mean_with(self, dim, options).or_panic()
     }
+    /// Transforms \[.., frequency, frame\] of frames of n_fft elements, hop_length apart (n_fft / 4 by default), each times the window. center: frame t stands around element t · hop_length, and the signal is padded by n_fft / 2. Real signals give n_fft / 2 + 1 frequencies unless onesided is false; normalized divides by √n_fft. Without return_complex the parts lie in a last dim of two.
+    #[track_caller]
+    pub fn stft(&self, n_fft: impl Int) -> Tensor {
+        TryTensor::try_stft(self, n_fft).or_panic()
+    }
+    /// [`Tensor::stft`] with options.
+    #[track_caller]
+    pub fn stft_with(&self, n_fft: impl Int, options: options::Stft) -> Tensor {
+        TryTensor::try_stft_with(self, n_fft, options).or_panic()
+    }
     /// `self - alpha * other`, two roundings; integers wrap.
     #[track_caller]
     pub fn sub(&self, other: impl Operand) -> Tensor {
@@ -2274,6 +2494,16 @@ impl Tensor {
     #[track_caller]
     pub fn vdot(&self, other: impl Operand) -> Tensor {
         TryTensor::try_vdot(self, other).or_panic()
+    }
+    /// The complex numbers whose parts lie in the last dim, which has two elements. A tensor of its own, no view.
+    #[track_caller]
+    pub fn view_as_complex(&self) -> Tensor {
+        TryTensor::try_view_as_complex(self).or_panic()
+    }
+    /// Real and imaginary parts side by side in a new last dim of two. A tensor of its own, no view.
+    #[track_caller]
+    pub fn view_as_real(&self) -> Tensor {
+        TryTensor::try_view_as_real(self).or_panic()
     }
     /// The largest element of each window over the last dims, the first of equal ones, and its position there; adaptive windows, which part the dims, where no window is given.
     #[track_caller]
@@ -2976,6 +3206,206 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_expm1(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_fft`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_fft(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_fft_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_fft_with(&self, options: options::FftFft) -> Result<Tensor>;
+    /// [`Tensor::fft_fft2`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_fft2(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_fft2_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_fft2_with(&self, options: options::FftFft2) -> Result<Tensor>;
+    /// [`Tensor::fft_fftn`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_fftn(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_fftn_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_fftn_with(&self, options: options::FftFftn) -> Result<Tensor>;
+    /// [`Tensor::fft_fftshift`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_fftshift(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_fftshift_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_fftshift_with(&self, options: options::FftFftshift) -> Result<Tensor>;
+    /// [`Tensor::fft_hfft`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_hfft(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_hfft_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_hfft_with(&self, options: options::FftHfft) -> Result<Tensor>;
+    /// [`Tensor::fft_hfft2`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_hfft2(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_hfft2_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_hfft2_with(&self, options: options::FftHfft2) -> Result<Tensor>;
+    /// [`Tensor::fft_hfftn`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_hfftn(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_hfftn_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_hfftn_with(&self, options: options::FftHfftn) -> Result<Tensor>;
+    /// [`Tensor::fft_ifft`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ifft(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_ifft_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ifft_with(&self, options: options::FftIfft) -> Result<Tensor>;
+    /// [`Tensor::fft_ifft2`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ifft2(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_ifft2_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ifft2_with(&self, options: options::FftIfft2) -> Result<Tensor>;
+    /// [`Tensor::fft_ifftn`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ifftn(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_ifftn_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ifftn_with(&self, options: options::FftIfftn) -> Result<Tensor>;
+    /// [`Tensor::fft_ifftshift`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ifftshift(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_ifftshift_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ifftshift_with(&self, options: options::FftIfftshift) -> Result<Tensor>;
+    /// [`Tensor::fft_ihfft`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ihfft(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_ihfft_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ihfft_with(&self, options: options::FftIhfft) -> Result<Tensor>;
+    /// [`Tensor::fft_ihfft2`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ihfft2(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_ihfft2_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ihfft2_with(&self, options: options::FftIhfft2) -> Result<Tensor>;
+    /// [`Tensor::fft_ihfftn`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ihfftn(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_ihfftn_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_ihfftn_with(&self, options: options::FftIhfftn) -> Result<Tensor>;
+    /// [`Tensor::fft_irfft`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_irfft(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_irfft_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_irfft_with(&self, options: options::FftIrfft) -> Result<Tensor>;
+    /// [`Tensor::fft_irfft2`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_irfft2(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_irfft2_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_irfft2_with(&self, options: options::FftIrfft2) -> Result<Tensor>;
+    /// [`Tensor::fft_irfftn`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_irfftn(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_irfftn_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_irfftn_with(&self, options: options::FftIrfftn) -> Result<Tensor>;
+    /// [`Tensor::fft_rfft`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_rfft(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_rfft_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_rfft_with(&self, options: options::FftRfft) -> Result<Tensor>;
+    /// [`Tensor::fft_rfft2`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_rfft2(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_rfft2_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_rfft2_with(&self, options: options::FftRfft2) -> Result<Tensor>;
+    /// [`Tensor::fft_rfftn`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_rfftn(&self) -> Result<Tensor>;
+    /// [`Tensor::fft_rfftn_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_fft_rfftn_with(&self, options: options::FftRfftn) -> Result<Tensor>;
     /// [`Tensor::fill`].
     ///
     /// # Errors
@@ -3266,6 +3696,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_isreal(&self) -> Result<Tensor>;
+    /// [`Tensor::istft`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_istft(&self, n_fft: impl Int) -> Result<Tensor>;
+    /// [`Tensor::istft_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_istft_with(&self, n_fft: impl Int, options: options::Istft) -> Result<Tensor>;
     /// [`Tensor::kl_div`].
     ///
     /// # Errors
@@ -4457,6 +4897,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_std_mean_with(&self, dim: impl IntoAxes, options: options::StdMean) -> Result<(Tensor, Tensor)>;
+    /// [`Tensor::stft`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_stft(&self, n_fft: impl Int) -> Result<Tensor>;
+    /// [`Tensor::stft_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_stft_with(&self, n_fft: impl Int, options: options::Stft) -> Result<Tensor>;
     /// [`Tensor::sub`].
     ///
     /// # Errors
@@ -4608,6 +5058,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_vdot(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::view_as_complex`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_view_as_complex(&self) -> Result<Tensor>;
+    /// [`Tensor::view_as_real`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_view_as_real(&self) -> Result<Tensor>;
     /// [`Tensor::windowed_max`].
     ///
     /// # Errors
@@ -5359,6 +5819,166 @@ impl TryTensor for Tensor {
         call_one(op!("expm1"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_fft_fft(&self) -> Result<Tensor> {
+        self.try_fft_fft_with(options::FftFft::default())
+    }
+    #[track_caller]
+    fn try_fft_fft_with(&self, options: options::FftFft) -> Result<Tensor> {
+        call_one(op!("fft_fft"), &[Argument::from(self), options.n.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_fft2(&self) -> Result<Tensor> {
+        self.try_fft_fft2_with(options::FftFft2::default())
+    }
+    #[track_caller]
+    fn try_fft_fft2_with(&self, options: options::FftFft2) -> Result<Tensor> {
+        call_one(op!("fft_fft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_fftn(&self) -> Result<Tensor> {
+        self.try_fft_fftn_with(options::FftFftn::default())
+    }
+    #[track_caller]
+    fn try_fft_fftn_with(&self, options: options::FftFftn) -> Result<Tensor> {
+        call_one(op!("fft_fftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_fftshift(&self) -> Result<Tensor> {
+        self.try_fft_fftshift_with(options::FftFftshift::default())
+    }
+    #[track_caller]
+    fn try_fft_fftshift_with(&self, options: options::FftFftshift) -> Result<Tensor> {
+        call_one(op!("fft_fftshift"), &[Argument::from(self), options.dim.into()])
+    }
+    #[track_caller]
+    fn try_fft_hfft(&self) -> Result<Tensor> {
+        self.try_fft_hfft_with(options::FftHfft::default())
+    }
+    #[track_caller]
+    fn try_fft_hfft_with(&self, options: options::FftHfft) -> Result<Tensor> {
+        call_one(op!("fft_hfft"), &[Argument::from(self), options.n.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_hfft2(&self) -> Result<Tensor> {
+        self.try_fft_hfft2_with(options::FftHfft2::default())
+    }
+    #[track_caller]
+    fn try_fft_hfft2_with(&self, options: options::FftHfft2) -> Result<Tensor> {
+        call_one(op!("fft_hfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_hfftn(&self) -> Result<Tensor> {
+        self.try_fft_hfftn_with(options::FftHfftn::default())
+    }
+    #[track_caller]
+    fn try_fft_hfftn_with(&self, options: options::FftHfftn) -> Result<Tensor> {
+        call_one(op!("fft_hfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_ifft(&self) -> Result<Tensor> {
+        self.try_fft_ifft_with(options::FftIfft::default())
+    }
+    #[track_caller]
+    fn try_fft_ifft_with(&self, options: options::FftIfft) -> Result<Tensor> {
+        call_one(op!("fft_ifft"), &[Argument::from(self), options.n.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_ifft2(&self) -> Result<Tensor> {
+        self.try_fft_ifft2_with(options::FftIfft2::default())
+    }
+    #[track_caller]
+    fn try_fft_ifft2_with(&self, options: options::FftIfft2) -> Result<Tensor> {
+        call_one(op!("fft_ifft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_ifftn(&self) -> Result<Tensor> {
+        self.try_fft_ifftn_with(options::FftIfftn::default())
+    }
+    #[track_caller]
+    fn try_fft_ifftn_with(&self, options: options::FftIfftn) -> Result<Tensor> {
+        call_one(op!("fft_ifftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_ifftshift(&self) -> Result<Tensor> {
+        self.try_fft_ifftshift_with(options::FftIfftshift::default())
+    }
+    #[track_caller]
+    fn try_fft_ifftshift_with(&self, options: options::FftIfftshift) -> Result<Tensor> {
+        call_one(op!("fft_ifftshift"), &[Argument::from(self), options.dim.into()])
+    }
+    #[track_caller]
+    fn try_fft_ihfft(&self) -> Result<Tensor> {
+        self.try_fft_ihfft_with(options::FftIhfft::default())
+    }
+    #[track_caller]
+    fn try_fft_ihfft_with(&self, options: options::FftIhfft) -> Result<Tensor> {
+        call_one(op!("fft_ihfft"), &[Argument::from(self), options.n.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_ihfft2(&self) -> Result<Tensor> {
+        self.try_fft_ihfft2_with(options::FftIhfft2::default())
+    }
+    #[track_caller]
+    fn try_fft_ihfft2_with(&self, options: options::FftIhfft2) -> Result<Tensor> {
+        call_one(op!("fft_ihfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_ihfftn(&self) -> Result<Tensor> {
+        self.try_fft_ihfftn_with(options::FftIhfftn::default())
+    }
+    #[track_caller]
+    fn try_fft_ihfftn_with(&self, options: options::FftIhfftn) -> Result<Tensor> {
+        call_one(op!("fft_ihfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_irfft(&self) -> Result<Tensor> {
+        self.try_fft_irfft_with(options::FftIrfft::default())
+    }
+    #[track_caller]
+    fn try_fft_irfft_with(&self, options: options::FftIrfft) -> Result<Tensor> {
+        call_one(op!("fft_irfft"), &[Argument::from(self), options.n.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_irfft2(&self) -> Result<Tensor> {
+        self.try_fft_irfft2_with(options::FftIrfft2::default())
+    }
+    #[track_caller]
+    fn try_fft_irfft2_with(&self, options: options::FftIrfft2) -> Result<Tensor> {
+        call_one(op!("fft_irfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_irfftn(&self) -> Result<Tensor> {
+        self.try_fft_irfftn_with(options::FftIrfftn::default())
+    }
+    #[track_caller]
+    fn try_fft_irfftn_with(&self, options: options::FftIrfftn) -> Result<Tensor> {
+        call_one(op!("fft_irfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_rfft(&self) -> Result<Tensor> {
+        self.try_fft_rfft_with(options::FftRfft::default())
+    }
+    #[track_caller]
+    fn try_fft_rfft_with(&self, options: options::FftRfft) -> Result<Tensor> {
+        call_one(op!("fft_rfft"), &[Argument::from(self), options.n.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_rfft2(&self) -> Result<Tensor> {
+        self.try_fft_rfft2_with(options::FftRfft2::default())
+    }
+    #[track_caller]
+    fn try_fft_rfft2_with(&self, options: options::FftRfft2) -> Result<Tensor> {
+        call_one(op!("fft_rfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
+    fn try_fft_rfftn(&self) -> Result<Tensor> {
+        self.try_fft_rfftn_with(options::FftRfftn::default())
+    }
+    #[track_caller]
+    fn try_fft_rfftn_with(&self, options: options::FftRfftn) -> Result<Tensor> {
+        call_one(op!("fft_rfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+    }
+    #[track_caller]
     fn try_fill(&self, value: impl IntoScalar) -> Result<Tensor> {
         call_one(op!("fill"), &[Argument::from(self), value.scalar().into()])
     }
@@ -5609,6 +6229,28 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_isreal(&self) -> Result<Tensor> {
         call_one(op!("isreal"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_istft(&self, n_fft: impl Int) -> Result<Tensor> {
+        self.try_istft_with(n_fft, options::Istft::default())
+    }
+    #[track_caller]
+    fn try_istft_with(&self, n_fft: impl Int, options: options::Istft) -> Result<Tensor> {
+        call_one(
+            op!("istft"),
+            &[
+                Argument::from(self),
+                n_fft.int().into(),
+                options.hop_length.into(),
+                options.win_length.into(),
+                options.window.as_ref().into(),
+                options.center.into(),
+                options.normalized.into(),
+                options.onesided.into(),
+                options.length.into(),
+                options.return_complex.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_kl_div(&self, target: impl Operand) -> Result<Tensor> {
@@ -6878,6 +7520,29 @@ impl TryTensor for Tensor {
         .map(Into::into)
     }
     #[track_caller]
+    fn try_stft(&self, n_fft: impl Int) -> Result<Tensor> {
+        self.try_stft_with(n_fft, options::Stft::default())
+    }
+    #[track_caller]
+    fn try_stft_with(&self, n_fft: impl Int, options: options::Stft) -> Result<Tensor> {
+        call_one(
+            op!("stft"),
+            &[
+                Argument::from(self),
+                n_fft.int().into(),
+                options.hop_length.into(),
+                options.win_length.into(),
+                options.window.as_ref().into(),
+                options.center.into(),
+                options.pad_mode.into(),
+                options.normalized.into(),
+                options.onesided.into(),
+                options.return_complex.into(),
+                options.align_to_window.into(),
+            ],
+        )
+    }
+    #[track_caller]
     fn try_sub(&self, other: impl Operand) -> Result<Tensor> {
         self.try_sub_with(other, options::Sub::default())
     }
@@ -7021,6 +7686,14 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_vdot(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("vdot"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_view_as_complex(&self) -> Result<Tensor> {
+        call_one(op!("view_as_complex"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_view_as_real(&self) -> Result<Tensor> {
+        call_one(op!("view_as_real"), &[Argument::from(self)])
     }
     #[track_caller]
     fn try_windowed_max(
@@ -7569,6 +8242,298 @@ pub mod options {
             Self { dtype: None }
         }
     }
+    /// Options of [`crate::Tensor::fft_fft_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftFft {
+        /// `n`
+        pub n: Option<i64>,
+        /// `dim`
+        pub dim: i64,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftFft {
+        fn default() -> Self {
+            Self { n: None, dim: -1, norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_fft2_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftFft2 {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftFft2 {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![-2, -1], norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_fftn_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftFftn {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftFftn {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![], norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_fftshift_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftFftshift {
+        /// `dim`
+        pub dim: Vec<i64>,
+    }
+    impl Default for FftFftshift {
+        fn default() -> Self {
+            Self { dim: vec![] }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_hfft_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftHfft {
+        /// `n`
+        pub n: Option<i64>,
+        /// `dim`
+        pub dim: i64,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftHfft {
+        fn default() -> Self {
+            Self { n: None, dim: -1, norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_hfft2_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftHfft2 {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftHfft2 {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![-2, -1], norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_hfftn_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftHfftn {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftHfftn {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![], norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_ifft_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftIfft {
+        /// `n`
+        pub n: Option<i64>,
+        /// `dim`
+        pub dim: i64,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftIfft {
+        fn default() -> Self {
+            Self { n: None, dim: -1, norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_ifft2_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftIfft2 {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftIfft2 {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![-2, -1], norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_ifftn_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftIfftn {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftIfftn {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![], norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_ifftshift_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftIfftshift {
+        /// `dim`
+        pub dim: Vec<i64>,
+    }
+    impl Default for FftIfftshift {
+        fn default() -> Self {
+            Self { dim: vec![] }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_ihfft_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftIhfft {
+        /// `n`
+        pub n: Option<i64>,
+        /// `dim`
+        pub dim: i64,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftIhfft {
+        fn default() -> Self {
+            Self { n: None, dim: -1, norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_ihfft2_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftIhfft2 {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftIhfft2 {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![-2, -1], norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_ihfftn_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftIhfftn {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftIhfftn {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![], norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_irfft_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftIrfft {
+        /// `n`
+        pub n: Option<i64>,
+        /// `dim`
+        pub dim: i64,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftIrfft {
+        fn default() -> Self {
+            Self { n: None, dim: -1, norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_irfft2_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftIrfft2 {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftIrfft2 {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![-2, -1], norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_irfftn_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftIrfftn {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftIrfftn {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![], norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_rfft_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftRfft {
+        /// `n`
+        pub n: Option<i64>,
+        /// `dim`
+        pub dim: i64,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftRfft {
+        fn default() -> Self {
+            Self { n: None, dim: -1, norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_rfft2_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftRfft2 {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftRfft2 {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![-2, -1], norm: None }
+        }
+    }
+    /// Options of [`crate::Tensor::fft_rfftn_with`].
+    #[derive(Clone, Debug)]
+    pub struct FftRfftn {
+        /// `s`
+        pub s: Vec<i64>,
+        /// `dim`
+        pub dim: Vec<i64>,
+        /// `norm`
+        pub norm: Option<&'static str>,
+    }
+    impl Default for FftRfftn {
+        fn default() -> Self {
+            Self { s: vec![], dim: vec![], norm: None }
+        }
+    }
     /// Options of [`crate::Tensor::full_like_with`].
     #[derive(Clone, Debug)]
     pub struct FullLike {
@@ -7702,6 +8667,40 @@ pub mod options {
     impl Default for Isclose {
         fn default() -> Self {
             Self { rtol: 1e-5, atol: 1e-8, equal_nan: false }
+        }
+    }
+    /// Options of [`crate::Tensor::istft_with`].
+    #[derive(Clone, Debug)]
+    pub struct Istft {
+        /// `hop_length`
+        pub hop_length: Option<i64>,
+        /// `win_length`
+        pub win_length: Option<i64>,
+        /// `window`
+        pub window: Option<Tensor>,
+        /// `center`
+        pub center: bool,
+        /// `normalized`
+        pub normalized: bool,
+        /// `onesided`
+        pub onesided: Option<bool>,
+        /// `length`
+        pub length: Option<i64>,
+        /// `return_complex`
+        pub return_complex: bool,
+    }
+    impl Default for Istft {
+        fn default() -> Self {
+            Self {
+                hop_length: None,
+                win_length: None,
+                window: None,
+                center: true,
+                normalized: false,
+                onesided: None,
+                length: None,
+                return_complex: false,
+            }
         }
     }
     /// Options of [`crate::Tensor::kl_div_with`].
@@ -8574,6 +9573,43 @@ pub mod options {
     impl Default for StdMean {
         fn default() -> Self {
             Self { correction: None }
+        }
+    }
+    /// Options of [`crate::Tensor::stft_with`].
+    #[derive(Clone, Debug)]
+    pub struct Stft {
+        /// `hop_length`
+        pub hop_length: Option<i64>,
+        /// `win_length`
+        pub win_length: Option<i64>,
+        /// `window`
+        pub window: Option<Tensor>,
+        /// `center`
+        pub center: bool,
+        /// `pad_mode`
+        pub pad_mode: &'static str,
+        /// `normalized`
+        pub normalized: bool,
+        /// `onesided`
+        pub onesided: Option<bool>,
+        /// `return_complex`
+        pub return_complex: Option<bool>,
+        /// `align_to_window`
+        pub align_to_window: Option<bool>,
+    }
+    impl Default for Stft {
+        fn default() -> Self {
+            Self {
+                hop_length: None,
+                win_length: None,
+                window: None,
+                center: true,
+                pad_mode: "reflect",
+                normalized: false,
+                onesided: None,
+                return_complex: None,
+                align_to_window: None,
+            }
         }
     }
     /// Options of [`crate::Tensor::sub_with`].
