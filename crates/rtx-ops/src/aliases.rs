@@ -36,6 +36,7 @@ const ALIASES: &[Alias] = &[
     same("arctanh", "atanh"),
     same("special.gammaln", "lgamma"),
     same("special.psi", "digamma"),
+    same("matrix_exp", "linalg_matrix_exp"),
     same("conj_physical", "conj"),
     same("view_as_complex_copy", "view_as_complex"),
     same("view_as_real_copy", "view_as_real"),

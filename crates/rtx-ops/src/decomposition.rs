@@ -7,8 +7,10 @@ use rtx_core::{DType, Dim, Kind, Result, Shape};
 use rtx_ir::{Builder, Factor, Op, OpDef, Outs, Prim, ValueId, rules};
 
 mod factors;
+mod functions;
 mod rank;
 mod reflections;
+mod reflect;
 mod solve;
 mod symmetric;
 
@@ -57,6 +59,12 @@ pub const ALL: &[&OpDef] = &[
     &rank::NUCLEAR_NORM,
     &reflections::LINALG_HOUSEHOLDER_PRODUCT,
     &reflections::ORMQR,
+    &reflect::GEQRF,
+    &functions::MATRIX_EXP,
+    &functions::LINALG_MATRIX_SQRTH,
+    &functions::LINALG_POLAR,
+    &functions::LINALG_COND,
+    &functions::LINALG_COND_STR,
 ];
 
 /// Argument `i` as a float tensor of matrices, square ones if asked.

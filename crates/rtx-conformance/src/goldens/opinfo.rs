@@ -308,7 +308,13 @@ impl Sample<'_> {
         let cotangents: Vec<&Array> = (0..).map_while(|i| inputs.array(&format!("s{}/cot/{i}", self.i)).ok()).collect();
         let mut differentiable: Vec<&Tensor> = outs.iter().filter(|t| t.dtype().is_differentiable()).collect();
         if differentiable.len() != cotangents.len() {
-            differentiable.retain(|t| t.requires_grad());
+            let tracked: Vec<&Tensor> = differentiable.iter().copied().filter(|t| t.requires_grad()).collect();
+            // Results that are not tracked, such as empty ones, may come with a cotangent all the same.
+            if tracked.len() >= cotangents.len() {
+                differentiable = tracked;
+            } else {
+                differentiable.truncate(cotangents.len());
+            }
         }
         if differentiable.len() != cotangents.len() {
             return Ok(Some(format!(

@@ -5,9 +5,7 @@ use crate::args::Args;
 use crate::formula::{Var, emit};
 use crate::spelling::SPELLING;
 use rtx_core::{Fold, Result, Scalar};
-use rtx_ir::{
-    Arg, Body, Builder, Factor, Grad, OpDef, Outs, Prim, Refusal, Sample, Stability, ValueId,
-};
+use rtx_ir::{Arg, Body, Builder, Factor, Grad, OpDef, Outs, Prim, Refusal, Sample, Stability, ValueId};
 use smallvec::smallvec;
 
 /// Terms of the exponential's series: enough for norms up to 1 in f64.
@@ -130,7 +128,7 @@ pub static LINALG_COND: OpDef = OpDef {
         if p.abs() != 2.0 {
             let order = Arg::Scalar(Scalar::Float(p));
             return by_inverse(b, x, |b, x| {
-                Ok(b.call(&crate::statistics::LINALG_MATRIX_NORM, [Arg::Value(x), order.clone()])?[0])
+                Ok(b.call(&crate::statistics::MATRIX_NORM, [Arg::Value(x), order.clone()])?[0])
             });
         }
         let s = factor(b, Factor::Svd { full: false }, x)?[1];
@@ -164,7 +162,7 @@ pub static LINALG_COND_STR: OpDef = OpDef {
         let word = args.choice(1, &["fro", "nuc"])?;
         let x = matrices(b, &args, 0, true)?;
         by_inverse(b, x, |b, x| {
-            Ok(b.call(&crate::statistics::LINALG_MATRIX_NORM_STR, [Arg::Value(x), Arg::Str(word)])?[0])
+            Ok(b.call(&crate::statistics::MATRIX_NORM_STR, [Arg::Value(x), Arg::Str(word)])?[0])
         })
     },
     samples: &[Sample::of("f64[3,3] = 4 1 -1 1 5 0.5 -1 0.5 3, \"fro\"", 1024)],

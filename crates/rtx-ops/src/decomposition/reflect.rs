@@ -3,9 +3,7 @@ use super::{extents, lead, matrices};
 use crate::args::Args;
 use crate::formula::{Var, emit};
 use rtx_core::{DType, Dim, Kind, Result, Shape};
-use rtx_ir::{
-    Attr, Body, Builder, Op, OpDef, Outs, Prim, Refusal, Sample, Stability, Type, Types, ValueId, rules,
-};
+use rtx_ir::{Attr, Body, Builder, Op, OpDef, Outs, Prim, Refusal, Sample, Stability, Type, Types, ValueId, rules};
 use smallvec::smallvec;
 
 const REFLECTIONS: OpDef = OpDef { cost: 100, stability: Stability::Stable, ..OpDef::DEFAULT };
