@@ -363,6 +363,11 @@ impl Tensor {
     pub fn celu_with(&self, options: options::Celu) -> Tensor {
         TryTensor::try_celu_with(self, options).or_panic()
     }
+    /// The channels of groups one after the other: \[n, g, c / g, ..\] → \[n, c / g, g, ..\]. Zhang et al., arXiv:1707.01083.
+    #[track_caller]
+    pub fn channel_shuffle(&self, groups: impl Int) -> Tensor {
+        TryTensor::try_channel_shuffle(self, groups).or_panic()
+    }
     /// As linalg_cholesky.
     #[track_caller]
     pub fn cholesky(&self) -> Tensor {
@@ -403,10 +408,32 @@ impl Tensor {
     pub fn clamp_min(&self, min: impl Operand) -> Tensor {
         TryTensor::try_clamp_min(self, min).or_panic()
     }
+    /// The transpose of im2col: columns as patches of an image, added up where they overlap.
+    #[track_caller]
+    pub fn col2im(
+        &self,
+        output_size: impl IntoShape,
+        kernel_size: impl IntoShape,
+        dilation: impl IntoShape,
+        padding: impl IntoShape,
+        stride: impl IntoShape,
+    ) -> Tensor {
+        TryTensor::try_col2im(self, output_size, kernel_size, dilation, padding, stride).or_panic()
+    }
     /// The complex conjugate; of a tensor that is not complex the tensor itself.
     #[track_caller]
     pub fn conj(&self) -> Tensor {
         TryTensor::try_conj(self).or_panic()
+    }
+    /// A number before and after the elements of the last dims, two numbers a dim, the last dim first; a negative number takes elements away.
+    #[track_caller]
+    pub fn constant_pad_nd(&self, pad: impl IntoShape) -> Tensor {
+        TryTensor::try_constant_pad_nd(self, pad).or_panic()
+    }
+    /// [`Tensor::constant_pad_nd`] with options.
+    #[track_caller]
+    pub fn constant_pad_nd_with(&self, pad: impl IntoShape, options: options::ConstantPadNd) -> Tensor {
+        TryTensor::try_constant_pad_nd_with(self, pad, options).or_panic()
     }
     /// The sum of products of windows of `self` \[n, c, spatial..\] with `weight` \[o, c / groups, window..\], by fma: out\[n, o, p\] = sum over c, k of self\[n, c, (p * stride + k * dilation - low) / base_dilation\] * weight\[o, c, k\], zeros where that is no element.
     #[track_caller]
@@ -957,6 +984,11 @@ impl Tensor {
     pub fn gelu_with(&self, options: options::Gelu) -> Tensor {
         TryTensor::try_gelu_with(self, options).or_panic()
     }
+    /// R on and above the diagonal, the vectors of the reflections whose product is Q below it, and their factors (LAPACK's geqrf). Column by column in one program, so meant for small matrices; linalg_qr has a kernel.
+    #[track_caller]
+    pub fn geqrf(&self) -> (Tensor, Tensor) {
+        TryTensor::try_geqrf(self).or_panic()
+    }
     /// a · sigmoid(b), where a and b are the halves of x along dim. Dauphin et al., arXiv:1612.08083.
     #[track_caller]
     pub fn glu(&self) -> Tensor {
@@ -1056,6 +1088,17 @@ impl Tensor {
     #[track_caller]
     pub fn igammac(&self, other: impl Operand) -> Tensor {
         TryTensor::try_igammac(self, other).or_panic()
+    }
+    /// Patches of the last two dims as columns: \[n, c, h, w\] → \[n, c · kh · kw, patches\], zeros in the padding.
+    #[track_caller]
+    pub fn im2col(
+        &self,
+        kernel_size: impl IntoShape,
+        dilation: impl IntoShape,
+        padding: impl IntoShape,
+        stride: impl IntoShape,
+    ) -> Tensor {
+        TryTensor::try_im2col(self, kernel_size, dilation, padding, stride).or_panic()
     }
     /// The imaginary parts of complex numbers.
     #[track_caller]
@@ -1363,6 +1406,26 @@ impl Tensor {
     pub fn masked_argmin_with(&self, dim: impl IntoAxes, options: options::MaskedArgmin) -> Tensor {
         TryTensor::try_masked_argmin_with(self, dim, options).or_panic()
     }
+    /// Running products along dim of the elements that the mask keeps; the others change nothing.
+    #[track_caller]
+    pub fn masked_cumprod(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_masked_cumprod(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_cumprod`] with options.
+    #[track_caller]
+    pub fn masked_cumprod_with(&self, dim: impl Int, options: options::MaskedCumprod) -> Tensor {
+        TryTensor::try_masked_cumprod_with(self, dim, options).or_panic()
+    }
+    /// Running sums along dim of the elements that the mask keeps; the others add nothing.
+    #[track_caller]
+    pub fn masked_cumsum(&self, dim: impl Int) -> Tensor {
+        TryTensor::try_masked_cumsum(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_cumsum`] with options.
+    #[track_caller]
+    pub fn masked_cumsum_with(&self, dim: impl Int, options: options::MaskedCumsum) -> Tensor {
+        TryTensor::try_masked_cumsum_with(self, dim, options).or_panic()
+    }
     /// value where the mask is true, self elsewhere; keeps self's dtype.
     #[track_caller]
     pub fn masked_fill(&self, mask: impl Operand, value: impl IntoScalar) -> Tensor {
@@ -1407,6 +1470,16 @@ impl Tensor {
     #[track_caller]
     pub fn masked_mean_with(&self, dim: impl IntoAxes, options: options::MaskedMean) -> Tensor {
         TryTensor::try_masked_mean_with(self, dim, options).or_panic()
+    }
+    /// The lower median along dim of the elements that the mask keeps, NaN left out; NaN where it keeps none.
+    #[track_caller]
+    pub fn masked_median(&self, dim: impl IntoAxes) -> Tensor {
+        TryTensor::try_masked_median(self, dim).or_panic()
+    }
+    /// [`Tensor::masked_median`] with options.
+    #[track_caller]
+    pub fn masked_median_with(&self, dim: impl IntoAxes, options: options::MaskedMedian) -> Tensor {
+        TryTensor::try_masked_median_with(self, dim, options).or_panic()
     }
     /// (Σ |x|^ord)^(1/ord) over the dims, of the elements that the mask keeps; ord is 2 by default.
     #[track_caller]
@@ -1750,6 +1823,11 @@ impl Tensor {
     pub fn nansum_with(&self, dim: impl IntoAxes, options: options::Nansum) -> Tensor {
         TryTensor::try_nansum_with(self, dim, options).or_panic()
     }
+    /// As channel_shuffle.
+    #[track_caller]
+    pub fn native_channel_shuffle(&self, groups: impl Int) -> Tensor {
+        TryTensor::try_native_channel_shuffle(self, groups).or_panic()
+    }
     /// self ≠ other, element by element; NaN differs from everything.
     #[track_caller]
     pub fn ne(&self, other: impl Operand) -> Tensor {
@@ -1865,7 +1943,7 @@ impl Tensor {
     pub fn ones_like_with(&self, options: options::OnesLike) -> Tensor {
         TryTensor::try_ones_like_with(self, options).or_panic()
     }
-    /// Q C, Qᵀ C, C Q or C Qᵀ for the whole product Q of the reflections of self and τ, input2, and matrices C, input3.
+    /// op(Q) C, or C op(Q), with Q = H₁ H₂ … of the reflections in self with factors input2, as linalg_householder_product has them, C input3, and op the transpose or nothing (LAPACK's ormqr).
     #[track_caller]
     pub fn ormqr(&self, input2: impl Operand, input3: impl Operand) -> Tensor {
         TryTensor::try_ormqr(self, input2, input3).or_panic()
@@ -1890,6 +1968,16 @@ impl Tensor {
     pub fn overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Tensor {
         TryTensor::try_overlap_add_with(self, dim, length, options).or_panic()
     }
+    /// Elements before and after those of the last dims, two numbers a dim, the last dim first: a constant, the elements mirrored at the edge, the edge repeated, or the elements of the other side. A negative number takes elements away.
+    #[track_caller]
+    pub fn pad(&self, pad: impl IntoShape) -> Tensor {
+        TryTensor::try_pad(self, pad).or_panic()
+    }
+    /// [`Tensor::pad`] with options.
+    #[track_caller]
+    pub fn pad_with(&self, pad: impl IntoShape, options: options::Pad) -> Tensor {
+        TryTensor::try_pad_with(self, pad, options).or_panic()
+    }
     /// (Σ_k |self\[i, k\] - self\[j, k\]|^p)^(1/p) for all i < j, row after row; a vector of N (N - 1) / 2.
     #[track_caller]
     pub fn pdist(&self) -> Tensor {
@@ -1909,6 +1997,16 @@ impl Tensor {
     #[track_caller]
     pub fn pinverse_with(&self, options: options::Pinverse) -> Tensor {
         TryTensor::try_pinverse_with(self, options).or_panic()
+    }
+    /// \[.., c r², h, w\] → \[.., c, h r, w r\]: r² channels become r × r pixels. Shi et al., arXiv:1609.05158.
+    #[track_caller]
+    pub fn pixel_shuffle(&self, upscale_factor: impl Int) -> Tensor {
+        TryTensor::try_pixel_shuffle(self, upscale_factor).or_panic()
+    }
+    /// \[.., c, h r, w r\] → \[.., c r², h, w\]: the inverse of pixel_shuffle.
+    #[track_caller]
+    pub fn pixel_unshuffle(&self, downscale_factor: impl Int) -> Tensor {
+        TryTensor::try_pixel_unshuffle(self, downscale_factor).or_panic()
     }
     /// Zeros of a size in the last dims, in which elements are put at positions, row-major within these dims; the last of several wins, and the gradient of a place goes to all that were put there, as PyTorch's unpooling does.
     #[track_caller]
@@ -1985,6 +2083,21 @@ impl Tensor {
     pub fn reciprocal(&self) -> Tensor {
         TryTensor::try_reciprocal(self).or_panic()
     }
+    /// The last dim mirrored at its edges, which are not repeated.
+    #[track_caller]
+    pub fn reflection_pad1d(&self, padding: impl IntoShape) -> Tensor {
+        TryTensor::try_reflection_pad1d(self, padding).or_panic()
+    }
+    /// The last two dims mirrored at their edges, which are not repeated.
+    #[track_caller]
+    pub fn reflection_pad2d(&self, padding: impl IntoShape) -> Tensor {
+        TryTensor::try_reflection_pad2d(self, padding).or_panic()
+    }
+    /// The last three dims mirrored at their edges, which are not repeated.
+    #[track_caller]
+    pub fn reflection_pad3d(&self, padding: impl IntoShape) -> Tensor {
+        TryTensor::try_reflection_pad3d(self, padding).or_panic()
+    }
     /// max(x, 0); the gradient at 0 is 0.
     #[track_caller]
     pub fn relu(&self) -> Tensor {
@@ -2019,6 +2132,21 @@ impl Tensor {
     #[track_caller]
     pub fn repeat_interleave_with(&self, repeats: impl Int, options: options::RepeatInterleave) -> Tensor {
         TryTensor::try_repeat_interleave_with(self, repeats, options).or_panic()
+    }
+    /// The edges of the last dim repeated.
+    #[track_caller]
+    pub fn replication_pad1d(&self, padding: impl IntoShape) -> Tensor {
+        TryTensor::try_replication_pad1d(self, padding).or_panic()
+    }
+    /// The edges of the last two dims repeated.
+    #[track_caller]
+    pub fn replication_pad2d(&self, padding: impl IntoShape) -> Tensor {
+        TryTensor::try_replication_pad2d(self, padding).or_panic()
+    }
+    /// The edges of the last three dims repeated.
+    #[track_caller]
+    pub fn replication_pad3d(&self, padding: impl IntoShape) -> Tensor {
+        TryTensor::try_replication_pad3d(self, padding).or_panic()
     }
     /// Elements moved by shifts along dims, around the end; without dims in the flattened tensor.
     #[track_caller]
@@ -2470,6 +2598,36 @@ impl Tensor {
     pub fn trunc(&self) -> Tensor {
         TryTensor::try_trunc(self).or_panic()
     }
+    /// One dim resized by nearest elements.
+    #[track_caller]
+    pub fn upsample_nearest1d(&self, output_size: impl IntoShape) -> Tensor {
+        TryTensor::try_upsample_nearest1d(self, output_size).or_panic()
+    }
+    /// [`Tensor::upsample_nearest1d`] with options.
+    #[track_caller]
+    pub fn upsample_nearest1d_with(&self, output_size: impl IntoShape, options: options::UpsampleNearest1d) -> Tensor {
+        TryTensor::try_upsample_nearest1d_with(self, output_size, options).or_panic()
+    }
+    /// Two dims resized by nearest elements.
+    #[track_caller]
+    pub fn upsample_nearest2d(&self, output_size: impl IntoShape) -> Tensor {
+        TryTensor::try_upsample_nearest2d(self, output_size).or_panic()
+    }
+    /// [`Tensor::upsample_nearest2d`] with options.
+    #[track_caller]
+    pub fn upsample_nearest2d_with(&self, output_size: impl IntoShape, options: options::UpsampleNearest2d) -> Tensor {
+        TryTensor::try_upsample_nearest2d_with(self, output_size, options).or_panic()
+    }
+    /// Three dims resized by nearest elements.
+    #[track_caller]
+    pub fn upsample_nearest3d(&self, output_size: impl IntoShape) -> Tensor {
+        TryTensor::try_upsample_nearest3d(self, output_size).or_panic()
+    }
+    /// [`Tensor::upsample_nearest3d`] with options.
+    #[track_caller]
+    pub fn upsample_nearest3d_with(&self, output_size: impl IntoShape, options: options::UpsampleNearest3d) -> Tensor {
+        TryTensor::try_upsample_nearest3d_with(self, output_size, options).or_panic()
+    }
     /// Σ (x - mean)² / (n - correction) over the dims, in two passes; the correction is 1 by default.
     #[track_caller]
     pub fn var(&self, dim: impl IntoAxes) -> Tensor {
@@ -2912,6 +3070,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_celu_with(&self, options: options::Celu) -> Result<Tensor>;
+    /// [`Tensor::channel_shuffle`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_channel_shuffle(&self, groups: impl Int) -> Result<Tensor>;
     /// [`Tensor::cholesky`].
     ///
     /// # Errors
@@ -2952,11 +3115,33 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_clamp_min(&self, min: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::col2im`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_col2im(
+        &self,
+        output_size: impl IntoShape,
+        kernel_size: impl IntoShape,
+        dilation: impl IntoShape,
+        padding: impl IntoShape,
+        stride: impl IntoShape,
+    ) -> Result<Tensor>;
     /// [`Tensor::conj`].
     ///
     /// # Errors
     /// What the op refuses.
     fn try_conj(&self) -> Result<Tensor>;
+    /// [`Tensor::constant_pad_nd`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_constant_pad_nd(&self, pad: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::constant_pad_nd_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_constant_pad_nd_with(&self, pad: impl IntoShape, options: options::ConstantPadNd) -> Result<Tensor>;
     /// [`Tensor::conv_general`].
     ///
     /// # Errors
@@ -3506,6 +3691,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_gelu_with(&self, options: options::Gelu) -> Result<Tensor>;
+    /// [`Tensor::geqrf`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_geqrf(&self) -> Result<(Tensor, Tensor)>;
     /// [`Tensor::glu`].
     ///
     /// # Errors
@@ -3610,6 +3800,17 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_igammac(&self, other: impl Operand) -> Result<Tensor>;
+    /// [`Tensor::im2col`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_im2col(
+        &self,
+        kernel_size: impl IntoShape,
+        dilation: impl IntoShape,
+        padding: impl IntoShape,
+        stride: impl IntoShape,
+    ) -> Result<Tensor>;
     /// [`Tensor::imag`].
     ///
     /// # Errors
@@ -3916,6 +4117,26 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_masked_argmin_with(&self, dim: impl IntoAxes, options: options::MaskedArgmin) -> Result<Tensor>;
+    /// [`Tensor::masked_cumprod`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_cumprod(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::masked_cumprod_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_cumprod_with(&self, dim: impl Int, options: options::MaskedCumprod) -> Result<Tensor>;
+    /// [`Tensor::masked_cumsum`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_cumsum(&self, dim: impl Int) -> Result<Tensor>;
+    /// [`Tensor::masked_cumsum_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_cumsum_with(&self, dim: impl Int, options: options::MaskedCumsum) -> Result<Tensor>;
     /// [`Tensor::masked_fill`].
     ///
     /// # Errors
@@ -3961,6 +4182,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_masked_mean_with(&self, dim: impl IntoAxes, options: options::MaskedMean) -> Result<Tensor>;
+    /// [`Tensor::masked_median`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_median(&self, dim: impl IntoAxes) -> Result<Tensor>;
+    /// [`Tensor::masked_median_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_masked_median_with(&self, dim: impl IntoAxes, options: options::MaskedMedian) -> Result<Tensor>;
     /// [`Tensor::masked_norm`].
     ///
     /// # Errors
@@ -4312,6 +4543,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_nansum_with(&self, dim: impl IntoAxes, options: options::Nansum) -> Result<Tensor>;
+    /// [`Tensor::native_channel_shuffle`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_native_channel_shuffle(&self, groups: impl Int) -> Result<Tensor>;
     /// [`Tensor::ne`].
     ///
     /// # Errors
@@ -4452,6 +4688,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Result<Tensor>;
+    /// [`Tensor::pad`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_pad(&self, pad: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::pad_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_pad_with(&self, pad: impl IntoShape, options: options::Pad) -> Result<Tensor>;
     /// [`Tensor::pdist`].
     ///
     /// # Errors
@@ -4472,6 +4718,16 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_pinverse_with(&self, options: options::Pinverse) -> Result<Tensor>;
+    /// [`Tensor::pixel_shuffle`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_pixel_shuffle(&self, upscale_factor: impl Int) -> Result<Tensor>;
+    /// [`Tensor::pixel_unshuffle`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_pixel_unshuffle(&self, downscale_factor: impl Int) -> Result<Tensor>;
     /// [`Tensor::place_windows`].
     ///
     /// # Errors
@@ -4547,6 +4803,21 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_reciprocal(&self) -> Result<Tensor>;
+    /// [`Tensor::reflection_pad1d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_reflection_pad1d(&self, padding: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::reflection_pad2d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_reflection_pad2d(&self, padding: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::reflection_pad3d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_reflection_pad3d(&self, padding: impl IntoShape) -> Result<Tensor>;
     /// [`Tensor::relu`].
     ///
     /// # Errors
@@ -4582,6 +4853,21 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_repeat_interleave_with(&self, repeats: impl Int, options: options::RepeatInterleave) -> Result<Tensor>;
+    /// [`Tensor::replication_pad1d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_replication_pad1d(&self, padding: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::replication_pad2d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_replication_pad2d(&self, padding: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::replication_pad3d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_replication_pad3d(&self, padding: impl IntoShape) -> Result<Tensor>;
     /// [`Tensor::roll`].
     ///
     /// # Errors
@@ -5033,6 +5319,48 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_trunc(&self) -> Result<Tensor>;
+    /// [`Tensor::upsample_nearest1d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_upsample_nearest1d(&self, output_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::upsample_nearest1d_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_upsample_nearest1d_with(
+        &self,
+        output_size: impl IntoShape,
+        options: options::UpsampleNearest1d,
+    ) -> Result<Tensor>;
+    /// [`Tensor::upsample_nearest2d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_upsample_nearest2d(&self, output_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::upsample_nearest2d_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_upsample_nearest2d_with(
+        &self,
+        output_size: impl IntoShape,
+        options: options::UpsampleNearest2d,
+    ) -> Result<Tensor>;
+    /// [`Tensor::upsample_nearest3d`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_upsample_nearest3d(&self, output_size: impl IntoShape) -> Result<Tensor>;
+    /// [`Tensor::upsample_nearest3d_with`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_upsample_nearest3d_with(
+        &self,
+        output_size: impl IntoShape,
+        options: options::UpsampleNearest3d,
+    ) -> Result<Tensor>;
     /// [`Tensor::var`].
     ///
     /// # Errors
@@ -5534,6 +5862,10 @@ impl TryTensor for Tensor {
         call_one(op!("celu"), &[Argument::from(self), options.alpha.into()])
     }
     #[track_caller]
+    fn try_channel_shuffle(&self, groups: impl Int) -> Result<Tensor> {
+        call_one(op!("channel_shuffle"), &[Argument::from(self), groups.int().into()])
+    }
+    #[track_caller]
     fn try_cholesky(&self) -> Result<Tensor> {
         self.try_cholesky_with(options::Cholesky::default())
     }
@@ -5566,8 +5898,37 @@ impl TryTensor for Tensor {
         call_one(op!("clamp_min"), &[Argument::from(self), min.argument()])
     }
     #[track_caller]
+    fn try_col2im(
+        &self,
+        output_size: impl IntoShape,
+        kernel_size: impl IntoShape,
+        dilation: impl IntoShape,
+        padding: impl IntoShape,
+        stride: impl IntoShape,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("col2im"),
+            &[
+                Argument::from(self),
+                output_size.sizes().into(),
+                kernel_size.sizes().into(),
+                dilation.sizes().into(),
+                padding.sizes().into(),
+                stride.sizes().into(),
+            ],
+        )
+    }
+    #[track_caller]
     fn try_conj(&self) -> Result<Tensor> {
         call_one(op!("conj"), &[Argument::from(self)])
+    }
+    #[track_caller]
+    fn try_constant_pad_nd(&self, pad: impl IntoShape) -> Result<Tensor> {
+        self.try_constant_pad_nd_with(pad, options::ConstantPadNd::default())
+    }
+    #[track_caller]
+    fn try_constant_pad_nd_with(&self, pad: impl IntoShape, options: options::ConstantPadNd) -> Result<Tensor> {
+        call_one(op!("constant_pad_nd"), &[Argument::from(self), pad.sizes().into(), options.value.into()])
     }
     #[track_caller]
     fn try_conv_general(
@@ -6059,6 +6420,10 @@ impl TryTensor for Tensor {
         call_one(op!("gelu"), &[Argument::from(self), options.approximate.into()])
     }
     #[track_caller]
+    fn try_geqrf(&self) -> Result<(Tensor, Tensor)> {
+        call_many(op!("geqrf"), &[Argument::from(self)]).map(Into::into)
+    }
+    #[track_caller]
     fn try_glu(&self) -> Result<Tensor> {
         self.try_glu_with(options::Glu::default())
     }
@@ -6147,6 +6512,25 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_igammac(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("igammac"), &[Argument::from(self), other.argument()])
+    }
+    #[track_caller]
+    fn try_im2col(
+        &self,
+        kernel_size: impl IntoShape,
+        dilation: impl IntoShape,
+        padding: impl IntoShape,
+        stride: impl IntoShape,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("im2col"),
+            &[
+                Argument::from(self),
+                kernel_size.sizes().into(),
+                dilation.sizes().into(),
+                padding.sizes().into(),
+                stride.sizes().into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_imag(&self) -> Result<Tensor> {
@@ -6467,6 +6851,28 @@ impl TryTensor for Tensor {
         )
     }
     #[track_caller]
+    fn try_masked_cumprod(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_masked_cumprod_with(dim, options::MaskedCumprod::default())
+    }
+    #[track_caller]
+    fn try_masked_cumprod_with(&self, dim: impl Int, options: options::MaskedCumprod) -> Result<Tensor> {
+        call_one(
+            op!("masked_cumprod"),
+            &[Argument::from(self), dim.int().into(), options.dtype.into(), options.mask.as_ref().into()],
+        )
+    }
+    #[track_caller]
+    fn try_masked_cumsum(&self, dim: impl Int) -> Result<Tensor> {
+        self.try_masked_cumsum_with(dim, options::MaskedCumsum::default())
+    }
+    #[track_caller]
+    fn try_masked_cumsum_with(&self, dim: impl Int, options: options::MaskedCumsum) -> Result<Tensor> {
+        call_one(
+            op!("masked_cumsum"),
+            &[Argument::from(self), dim.int().into(), options.dtype.into(), options.mask.as_ref().into()],
+        )
+    }
+    #[track_caller]
     fn try_masked_fill(&self, mask: impl Operand, value: impl IntoScalar) -> Result<Tensor> {
         call_one(op!("masked_fill"), &[Argument::from(self), mask.argument(), value.scalar().into()])
     }
@@ -6525,6 +6931,24 @@ impl TryTensor for Tensor {
         let axes = dim.axes();
         call_one(
             op!("masked_mean"),
+            &[
+                Argument::from(self),
+                axes.list(),
+                axes.keep.scalar().into(),
+                options.dtype.into(),
+                options.mask.as_ref().into(),
+            ],
+        )
+    }
+    #[track_caller]
+    fn try_masked_median(&self, dim: impl IntoAxes) -> Result<Tensor> {
+        self.try_masked_median_with(dim, options::MaskedMedian::default())
+    }
+    #[track_caller]
+    fn try_masked_median_with(&self, dim: impl IntoAxes, options: options::MaskedMedian) -> Result<Tensor> {
+        let axes = dim.axes();
+        call_one(
+            op!("masked_median"),
             &[
                 Argument::from(self),
                 axes.list(),
@@ -6994,6 +7418,10 @@ impl TryTensor for Tensor {
         call_one(op!("nansum"), &[Argument::from(self), axes.list(), axes.keep.scalar().into(), options.dtype.into()])
     }
     #[track_caller]
+    fn try_native_channel_shuffle(&self, groups: impl Int) -> Result<Tensor> {
+        call_one(op!("native_channel_shuffle"), &[Argument::from(self), groups.int().into()])
+    }
+    #[track_caller]
     fn try_ne(&self, other: impl Operand) -> Result<Tensor> {
         call_one(op!("ne"), &[Argument::from(self), other.argument()])
     }
@@ -7137,6 +7565,14 @@ impl TryTensor for Tensor {
         )
     }
     #[track_caller]
+    fn try_pad(&self, pad: impl IntoShape) -> Result<Tensor> {
+        self.try_pad_with(pad, options::Pad::default())
+    }
+    #[track_caller]
+    fn try_pad_with(&self, pad: impl IntoShape, options: options::Pad) -> Result<Tensor> {
+        call_one(op!("pad"), &[Argument::from(self), pad.sizes().into(), options.mode.into(), options.value.into()])
+    }
+    #[track_caller]
     fn try_pdist(&self) -> Result<Tensor> {
         self.try_pdist_with(options::Pdist::default())
     }
@@ -7151,6 +7587,14 @@ impl TryTensor for Tensor {
     #[track_caller]
     fn try_pinverse_with(&self, options: options::Pinverse) -> Result<Tensor> {
         call_one(op!("pinverse"), &[Argument::from(self), options.rcond.into()])
+    }
+    #[track_caller]
+    fn try_pixel_shuffle(&self, upscale_factor: impl Int) -> Result<Tensor> {
+        call_one(op!("pixel_shuffle"), &[Argument::from(self), upscale_factor.int().into()])
+    }
+    #[track_caller]
+    fn try_pixel_unshuffle(&self, downscale_factor: impl Int) -> Result<Tensor> {
+        call_one(op!("pixel_unshuffle"), &[Argument::from(self), downscale_factor.int().into()])
     }
     #[track_caller]
     fn try_place_windows(&self, indices: impl Operand, size: impl IntoShape) -> Result<Tensor> {
@@ -7218,6 +7662,18 @@ impl TryTensor for Tensor {
         call_one(op!("reciprocal"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_reflection_pad1d(&self, padding: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("reflection_pad1d"), &[Argument::from(self), padding.sizes().into()])
+    }
+    #[track_caller]
+    fn try_reflection_pad2d(&self, padding: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("reflection_pad2d"), &[Argument::from(self), padding.sizes().into()])
+    }
+    #[track_caller]
+    fn try_reflection_pad3d(&self, padding: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("reflection_pad3d"), &[Argument::from(self), padding.sizes().into()])
+    }
+    #[track_caller]
     fn try_relu(&self) -> Result<Tensor> {
         call_one(op!("relu"), &[Argument::from(self)])
     }
@@ -7247,6 +7703,18 @@ impl TryTensor for Tensor {
             op!("repeat_interleave"),
             &[Argument::from(self), repeats.int().into(), options.dim.into(), options.output_size.into()],
         )
+    }
+    #[track_caller]
+    fn try_replication_pad1d(&self, padding: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("replication_pad1d"), &[Argument::from(self), padding.sizes().into()])
+    }
+    #[track_caller]
+    fn try_replication_pad2d(&self, padding: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("replication_pad2d"), &[Argument::from(self), padding.sizes().into()])
+    }
+    #[track_caller]
+    fn try_replication_pad3d(&self, padding: impl IntoShape) -> Result<Tensor> {
+        call_one(op!("replication_pad3d"), &[Argument::from(self), padding.sizes().into()])
     }
     #[track_caller]
     fn try_roll(&self, shifts: impl IntoShape) -> Result<Tensor> {
@@ -7662,6 +8130,54 @@ impl TryTensor for Tensor {
         call_one(op!("trunc"), &[Argument::from(self)])
     }
     #[track_caller]
+    fn try_upsample_nearest1d(&self, output_size: impl IntoShape) -> Result<Tensor> {
+        self.try_upsample_nearest1d_with(output_size, options::UpsampleNearest1d::default())
+    }
+    #[track_caller]
+    fn try_upsample_nearest1d_with(
+        &self,
+        output_size: impl IntoShape,
+        options: options::UpsampleNearest1d,
+    ) -> Result<Tensor> {
+        call_one(op!("upsample_nearest1d"), &[Argument::from(self), output_size.sizes().into(), options.scales.into()])
+    }
+    #[track_caller]
+    fn try_upsample_nearest2d(&self, output_size: impl IntoShape) -> Result<Tensor> {
+        self.try_upsample_nearest2d_with(output_size, options::UpsampleNearest2d::default())
+    }
+    #[track_caller]
+    fn try_upsample_nearest2d_with(
+        &self,
+        output_size: impl IntoShape,
+        options: options::UpsampleNearest2d,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("upsample_nearest2d"),
+            &[Argument::from(self), output_size.sizes().into(), options.scales_h.into(), options.scales_w.into()],
+        )
+    }
+    #[track_caller]
+    fn try_upsample_nearest3d(&self, output_size: impl IntoShape) -> Result<Tensor> {
+        self.try_upsample_nearest3d_with(output_size, options::UpsampleNearest3d::default())
+    }
+    #[track_caller]
+    fn try_upsample_nearest3d_with(
+        &self,
+        output_size: impl IntoShape,
+        options: options::UpsampleNearest3d,
+    ) -> Result<Tensor> {
+        call_one(
+            op!("upsample_nearest3d"),
+            &[
+                Argument::from(self),
+                output_size.sizes().into(),
+                options.scales_d.into(),
+                options.scales_h.into(),
+                options.scales_w.into(),
+            ],
+        )
+    }
+    #[track_caller]
     fn try_var(&self, dim: impl IntoAxes) -> Result<Tensor> {
         self.try_var_with(dim, options::Var::default())
     }
@@ -8047,6 +8563,17 @@ pub mod options {
     impl Default for CholeskySolve {
         fn default() -> Self {
             Self { upper: false }
+        }
+    }
+    /// Options of [`crate::Tensor::constant_pad_nd_with`].
+    #[derive(Clone, Debug)]
+    pub struct ConstantPadNd {
+        /// `value`
+        pub value: Scalar,
+    }
+    impl Default for ConstantPadNd {
+        fn default() -> Self {
+            Self { value: Scalar::Int(0) }
         }
     }
     /// Options of [`crate::Tensor::count_nonzero_with`].
@@ -8812,6 +9339,32 @@ pub mod options {
             Self { dtype: None, mask: None }
         }
     }
+    /// Options of [`crate::Tensor::masked_cumprod_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedCumprod {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedCumprod {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_cumsum_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedCumsum {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedCumsum {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
     /// Options of [`crate::Tensor::masked_log_softmax_with`].
     #[derive(Clone, Debug)]
     pub struct MaskedLogSoftmax {
@@ -8862,6 +9415,19 @@ pub mod options {
         pub mask: Option<Tensor>,
     }
     impl Default for MaskedMean {
+        fn default() -> Self {
+            Self { dtype: None, mask: None }
+        }
+    }
+    /// Options of [`crate::Tensor::masked_median_with`].
+    #[derive(Clone, Debug)]
+    pub struct MaskedMedian {
+        /// `dtype`
+        pub dtype: Option<DType>,
+        /// `mask`
+        pub mask: Option<Tensor>,
+    }
+    impl Default for MaskedMedian {
         fn default() -> Self {
             Self { dtype: None, mask: None }
         }
@@ -9328,6 +9894,19 @@ pub mod options {
             Self { stride: 1, dilation: 1 }
         }
     }
+    /// Options of [`crate::Tensor::pad_with`].
+    #[derive(Clone, Debug)]
+    pub struct Pad {
+        /// `mode`
+        pub mode: &'static str,
+        /// `value`
+        pub value: Option<f64>,
+    }
+    impl Default for Pad {
+        fn default() -> Self {
+            Self { mode: "constant", value: None }
+        }
+    }
     /// Options of [`crate::Tensor::pdist_with`].
     #[derive(Clone, Debug)]
     pub struct Pdist {
@@ -9708,6 +10287,45 @@ pub mod options {
     impl Default for Triu {
         fn default() -> Self {
             Self { diagonal: 0 }
+        }
+    }
+    /// Options of [`crate::Tensor::upsample_nearest1d_with`].
+    #[derive(Clone, Debug)]
+    pub struct UpsampleNearest1d {
+        /// `scales`
+        pub scales: Option<f64>,
+    }
+    impl Default for UpsampleNearest1d {
+        fn default() -> Self {
+            Self { scales: None }
+        }
+    }
+    /// Options of [`crate::Tensor::upsample_nearest2d_with`].
+    #[derive(Clone, Debug)]
+    pub struct UpsampleNearest2d {
+        /// `scales_h`
+        pub scales_h: Option<f64>,
+        /// `scales_w`
+        pub scales_w: Option<f64>,
+    }
+    impl Default for UpsampleNearest2d {
+        fn default() -> Self {
+            Self { scales_h: None, scales_w: None }
+        }
+    }
+    /// Options of [`crate::Tensor::upsample_nearest3d_with`].
+    #[derive(Clone, Debug)]
+    pub struct UpsampleNearest3d {
+        /// `scales_d`
+        pub scales_d: Option<f64>,
+        /// `scales_h`
+        pub scales_h: Option<f64>,
+        /// `scales_w`
+        pub scales_w: Option<f64>,
+    }
+    impl Default for UpsampleNearest3d {
+        fn default() -> Self {
+            Self { scales_d: None, scales_h: None, scales_w: None }
         }
     }
     /// Options of [`crate::Tensor::var_with`].

@@ -97,6 +97,12 @@ fn magnitude(t: &Tensor) -> Tensor {
 }
 
 fn close(got: Value, want: Value, ulps: u32, dtype: DType, largest: f64) -> bool {
+    // The parts of a complex number share their rounding, and the sums of a transform that of their largest.
+    if let (Value::Complex(a, b), Value::Complex(c, d), true) = (got, want, ulps > 0) {
+        let room = f64::from(ulps) * (epsilon(dtype.real()) * largest.max(c.abs()).max(d.abs()) + least(dtype.real()));
+        let near = |g: f64, w: f64| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= room;
+        return near(a, c) && near(b, d);
+    }
     let (Value::Float(g), Value::Float(w), true) = (got, want, ulps > 0) else { return got == want };
     if g == w || (g.is_nan() && w.is_nan()) {
         return true;

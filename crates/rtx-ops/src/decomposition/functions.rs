@@ -102,7 +102,7 @@ pub static LINALG_MATRIX_SQRTH: OpDef = OpDef {
 
 /// The polar form of a matrix.
 pub static LINALG_POLAR: OpDef = OpDef {
-    sig: "linalg_polar(Tensor self) -> (Tensor, Tensor)",
+    sig: "linalg_polar(Tensor A) -> (Tensor U, Tensor H)",
     doc: "A = U P with orthonormal columns in U and a symmetric P without negative eigenvalues: U = W V' and P = V S V' of the \
           singular value decomposition.",
     record: |b, def, args| {
@@ -161,9 +161,7 @@ pub static LINALG_COND_STR: OpDef = OpDef {
         let args = Args::new(def, args);
         let word = args.choice(1, &["fro", "nuc"])?;
         let x = matrices(b, &args, 0, true)?;
-        by_inverse(b, x, |b, x| {
-            Ok(b.call(&crate::statistics::MATRIX_NORM_STR, [Arg::Value(x), Arg::Str(word)])?[0])
-        })
+        by_inverse(b, x, |b, x| Ok(b.call(&crate::statistics::MATRIX_NORM_STR, [Arg::Value(x), Arg::Str(word)])?[0]))
     },
     samples: &[Sample::of("f64[3,3] = 4 1 -1 1 5 0.5 -1 0.5 3, \"fro\"", 1024)],
     ..SPELLING
