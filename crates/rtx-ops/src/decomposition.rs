@@ -9,8 +9,8 @@ use rtx_ir::{Builder, Factor, Op, OpDef, Outs, Prim, ValueId, rules};
 mod factors;
 mod functions;
 mod rank;
-mod reflections;
 mod reflect;
+mod reflections;
 mod solve;
 mod symmetric;
 

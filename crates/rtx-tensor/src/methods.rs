@@ -1943,7 +1943,7 @@ impl Tensor {
     pub fn ones_like_with(&self, options: options::OnesLike) -> Tensor {
         TryTensor::try_ones_like_with(self, options).or_panic()
     }
-    /// op(Q) C, or C op(Q), with Q = H₁ H₂ … of the reflections in self with factors input2, as linalg_householder_product has them, C input3, and op the transpose or nothing (LAPACK's ormqr).
+    /// Q C, Qᵀ C, C Q or C Qᵀ for the whole product Q of the reflections of self and τ, input2, and matrices C, input3.
     #[track_caller]
     pub fn ormqr(&self, input2: impl Operand, input3: impl Operand) -> Tensor {
         TryTensor::try_ormqr(self, input2, input3).or_panic()
