@@ -4,8 +4,8 @@ use rtx_ir::oracle::{self, Tensor, Value};
 use rtx_ir::{Op, Prim, ScatterOp, Type};
 
 /// Compares a result with the oracle's: integers and bools exactly, floats within `ulps` units in the last place of
-/// their dtype, relative to the larger of the element and a thousandth of the largest one (a sum's cancellation); 0 means bit by bit. NaN
-/// equals NaN.
+/// their dtype, relative to the larger of the element and a thousandth of the largest one (a sum's cancellation), each
+/// part of a complex number relative to its magnitude; 0 means bit by bit. NaN equals NaN.
 ///
 /// # Errors
 /// The first element that is off.
@@ -13,7 +13,8 @@ pub fn compare(got: &Tensor, want: &Tensor, ulps: u32) -> Result<(), String> {
     if got.ty != want.ty {
         return Err(format!("is {}, should be {}", got.ty, want.ty));
     }
-    let finite = |v: &Value| Some(v.float().abs()).filter(|x| x.is_finite());
+    let size = |v: &Value| if let Value::Complex(a, b) = v { a.hypot(*b) } else { v.float().abs() };
+    let finite = |v: &Value| Some(size(v)).filter(|x| x.is_finite());
     let largest = want.elements.iter().filter_map(finite).fold(0.0, f64::max);
     for (i, (g, w)) in got.elements.iter().zip(&want.elements).enumerate() {
         if !close(*g, *w, ulps, want.ty.dtype, largest) {
@@ -97,9 +98,8 @@ fn magnitude(t: &Tensor) -> Tensor {
 }
 
 fn close(got: Value, want: Value, ulps: u32, dtype: DType, largest: f64) -> bool {
-    // The parts of a complex number share their rounding, and the sums of a transform that of their largest.
     if let (Value::Complex(a, b), Value::Complex(c, d), true) = (got, want, ulps > 0) {
-        let room = f64::from(ulps) * (epsilon(dtype.real()) * largest.max(c.abs()).max(d.abs()) + least(dtype.real()));
+        let room = allowed(ulps, dtype.real(), c.hypot(d), largest);
         let near = |g: f64, w: f64| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= room;
         return near(a, c) && near(b, d);
     }
@@ -111,7 +111,12 @@ fn close(got: Value, want: Value, ulps: u32, dtype: DType, largest: f64) -> bool
     if g.is_infinite() != w.is_infinite() {
         return g.signum() == w.signum() && g.abs().min(w.abs()) > 0.99 * greatest(dtype);
     }
-    (g - w).abs() <= f64::from(ulps) * (epsilon(dtype) * w.abs().max(largest * 1e-3) + least(dtype))
+    (g - w).abs() <= allowed(ulps, dtype, w.abs(), largest)
+}
+
+/// How far an element of some magnitude may be off.
+fn allowed(ulps: u32, dtype: DType, magnitude: f64, largest: f64) -> f64 {
+    f64::from(ulps) * (epsilon(dtype) * magnitude.max(largest * 1e-3) + least(dtype))
 }
 
 /// The distance from 1 to the next number.
