@@ -15,7 +15,8 @@ const HELP: &str = "cargo xtask <command>
   codegen [--check]      derive the committed listings from the op table (--check: only compare)
   goldens WHAT [--dir D] compare with PyTorch's answers: train cnn|gpt|lstm, opinfo, modules, optim
   public-api [--check]   list what a program can name, in docs/public-api.txt (--check: only compare)
-  bench [ARGS]           time training steps and kernels; prints ratios, --json FILE writes them
+  bench cpu [ROW ...]    time kernels and training steps; --peers: beside PyTorch, --json FILE writes the table
+  bench doc FILE         docs/performance.md from such a table
   sabotage [NAME ...]    break each contract in a copy and see that a test notices
   new-op NAME            add an op: one literal and one list line";
 

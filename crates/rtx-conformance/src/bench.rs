@@ -1,17 +1,19 @@
 //! `cargo xtask bench`: our time beside PyTorch's, in one run, in alternating rounds; ratios of medians.
 //!
-//! PyTorch is asked through the Python that `RTX_PEER_PYTHON` names; without it only our times are printed. Machines
-//! are noisy: a ratio within a tenth of 1 is a tie.
+//! With `--peers` PyTorch is asked through the Python that `RTX_PEER_PYTHON` names, eager and compiled; without it only
+//! our times are printed. Machines are noisy: a ratio within a tenth of 1 is a tie.
 use rows::{ROWS, Row};
 use rtx_core::{Error, Kind};
 use rustytorch::{self as torch, prelude::*};
-use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
+mod report;
 mod rows;
+
+pub use report::write_doc;
 
 /// Rounds of each row on each side.
 const ROUNDS: usize = 5;
@@ -34,12 +36,17 @@ impl Peer {
         Ok(Self { child, ask, answer: BufReader::new(answer) })
     }
 
-    fn time_ms(&mut self, row: &Row) -> Result<f64> {
+    /// Milliseconds of one iteration; `None` where PyTorch fails.
+    fn time_ms(&mut self, row: &Row) -> Result<Option<f64>> {
         writeln!(self.ask, "{} {}", row.name, row.iterations)?;
         let mut line = String::new();
         self.answer.read_line(&mut line)?;
+        if line.trim() == "-" {
+            return Ok(None);
+        }
         line.trim()
             .parse()
+            .map(Some)
             .map_err(|_| Error::new(Kind::Format, format!("the peer answered `{}` for {}", line.trim(), row.name)))
     }
 }
@@ -56,68 +63,60 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Times every row whose name contains one of `filters` (all without filters), prints a table, writes `json`.
-///
-/// # Errors
-/// [`Kind::Io`] when the peer or the file fails.
-pub fn run(filters: &[&str], json: Option<&Path>) -> Result<()> {
-    let python = std::env::var_os("RTX_PEER_PYTHON").map(PathBuf::from);
-    let mut peers = Vec::new();
-    for mode in ["eager", "compile"] {
-        if let Some(python) = &python {
-            peers.push(Peer::start(python, mode)?);
-        }
-    }
-    println!(
-        "{} · {} threads · {} · strict · median of {ROUNDS} alternating rounds",
-        torch::default_device(),
-        torch::get_num_threads(),
-        torch::cpu_capability()
-    );
-    println!("{:12} {:>10} {:>10} {:>10} {:>7}", "row", "ours ms", "eager ms", "compiled", "ratio");
-    let mut rows = Vec::new();
-    for row in ROWS.iter().filter(|r| filters.is_empty() || filters.iter().any(|f| r.name.contains(f))) {
+/// A row's times: ours, eager PyTorch's, compiled PyTorch's.
+struct Reading {
+    row: &'static Row,
+    ours: f64,
+    peers: [Option<f64>; 2],
+}
+
+impl Reading {
+    fn take(row: &'static Row, peers: &mut [Peer]) -> Result<Self> {
         torch::manual_seed(0);
         let mut work = (row.make)();
         (0..3).try_for_each(|_| work())?;
-        let mut times = vec![Vec::new(); 1 + peers.len()];
+        let (mut ours, mut theirs) = (Vec::new(), [Vec::new(), Vec::new()]);
         for _ in 0..ROUNDS {
             let from = Instant::now();
             (0..row.iterations).try_for_each(|_| work())?;
             torch::default_device().synchronize()?;
-            times[0].push(from.elapsed().as_secs_f64() * 1e3 / f64::from(row.iterations));
-            for (peer, t) in peers.iter_mut().zip(&mut times[1..]) {
-                t.push(peer.time_ms(row)?);
+            ours.push(from.elapsed().as_secs_f64() * 1e3 / f64::from(row.iterations));
+            for (peer, times) in peers.iter_mut().zip(&mut theirs) {
+                times.extend(peer.time_ms(row)?);
             }
         }
-        let ms: Vec<f64> = times.into_iter().map(median).collect();
-        let ratio = ms[1..].iter().copied().reduce(f64::min).map(|best| best / ms[0]);
+        let peers = theirs.map(|times| (!times.is_empty()).then(|| median(times)));
+        Ok(Self { row, ours: median(ours), peers })
+    }
+    /// Ours over the better peer: above 1 we are faster.
+    fn ratio(&self) -> Option<f64> {
+        self.peers.iter().flatten().copied().reduce(f64::min).map(|best| best / self.ours)
+    }
+}
+
+/// Times every row whose name contains one of `filters` (all without filters), prints a table, writes `json`.
+///
+/// # Errors
+/// [`Kind::Io`] when the peer or the file fails, [`Kind::Argument`] for peers without `RTX_PEER_PYTHON`.
+pub fn run(filters: &[&str], with_peers: bool, json: Option<&Path>) -> Result<()> {
+    let mut peers = Vec::new();
+    if with_peers {
+        let python = std::env::var_os("RTX_PEER_PYTHON").map(PathBuf::from).ok_or_else(|| {
+            Error::new(Kind::Argument, "bench --peers: RTX_PEER_PYTHON names no Python that has PyTorch")
+        })?;
+        for mode in ["eager", "compile"] {
+            peers.push(Peer::start(&python, mode)?);
+        }
+    }
+    println!("{} · median of {ROUNDS} alternating rounds", report::target());
+    println!("{:18} {:>5} {:>10} {:>10} {:>10} {:>7}", "row", "unit", "ours", "eager", "compiled", "ratio");
+    let mut readings = Vec::new();
+    for row in ROWS.iter().filter(|r| filters.is_empty() || filters.iter().any(|f| r.name.contains(f))) {
+        let reading = Reading::take(row, &mut peers)?;
         let shown = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.3}"));
-        let (eager, compiled) = (ms.get(1).copied(), ms.get(2).copied());
-        println!(
-            "{:12} {:>10.3} {:>10} {:>10} {:>7}",
-            row.name,
-            ms[0],
-            shown(eager),
-            shown(compiled),
-            ratio.map_or("-".into(), |r| format!("{r:.2}"))
-        );
-        rows.push((row.name, ms[0], eager, compiled, ratio));
+        let ([eager, compiled], ratio) = (reading.peers.map(shown), shown(reading.ratio()));
+        println!("{:18} {:>5} {:>10.3} {eager:>10} {compiled:>10} {ratio:>7}", row.name, row.unit, reading.ours);
+        readings.push(reading);
     }
-    let Some(path) = json else { return Ok(()) };
-    let number = |x: Option<f64>| x.map_or("null".to_owned(), |x| format!("{x:.4}"));
-    let (threads, isa) = (torch::get_num_threads(), torch::cpu_capability());
-    let mut text = format!("{{\"target\": \"cpu, {threads} threads, {isa}, strict\", \"rows\": [\n");
-    for (i, (name, ours, eager, compiled, ratio)) in rows.iter().enumerate() {
-        let comma = if i + 1 < rows.len() { "," } else { "" };
-        let _ = writeln!(
-            text,
-            "  {{\"name\": \"{name}\", \"unit\": \"ms\", \"ours\": {ours:.4}, \"eager\": {}, \"compiled\": {}, \"ratio\": {}}}{comma}",
-            number(*eager),
-            number(*compiled),
-            number(*ratio)
-        );
-    }
-    text.push_str("]}\n");
-    rtx_io::write_file(path, text.as_bytes())
+    json.map_or(Ok(()), |path| report::write_json(&readings, path))
 }

@@ -31,7 +31,8 @@ fn main() -> ExitCode {
             goldens opinfo [--dir DIR] [--op NAME] [--dtype f32|bf16|i64] [--failures] [--json FILE] [--bless]\n\
             goldens modules [--dir DIR] [--module NAME] [--failures] [--bless]\n\
             goldens optim [--dir DIR]\n\
-            bench [ROW ...] [--json FILE]\n\
+            bench [cpu] [ROW ...] [--peers] [--json FILE]\n\
+            bench doc FILE\n\
             cuda compile [--arch sm_90a,...] [--every N] [--texts DIR]\n\
             cuda samples [--shard I/N] [--dtype f32|bf16|f16] [--op NAME]\n\
             cuda bench [ROW ...]"
@@ -119,12 +120,23 @@ fn cuda_samples(rest: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Rows by name, and where to write them.
+/// Rows by name, whether PyTorch is asked, and where to write them; or the page made of what was written.
 fn bench(rest: &[&str]) -> Result<(), String> {
-    let at = rest.iter().position(|w| *w == "--json");
-    let json = at.map(|i| rest.get(i + 1).ok_or("--json takes a file")).transpose()?.map(std::path::Path::new);
-    let names = &rest[..at.unwrap_or(rest.len())];
-    rtx_conformance::bench::run(names, json).map_err(|e| e.to_string())
+    if let ["doc", json] = rest {
+        let doc = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");
+        return rtx_conformance::bench::write_doc(json.as_ref(), &doc).map_err(|e| e.to_string());
+    }
+    let (mut names, mut peers, mut json) = (vec![], false, None);
+    let mut words = rest.strip_prefix(&["cpu"]).unwrap_or(rest).iter();
+    while let Some(&word) = words.next() {
+        match word {
+            "--peers" => peers = true,
+            "--json" => json = Some(std::path::Path::new(*words.next().ok_or("--json takes a file")?)),
+            name if name.starts_with("--") => return Err(format!("unknown argument {name}")),
+            name => names.push(name),
+        }
+    }
+    rtx_conformance::bench::run(&names, peers, json).map_err(|e| e.to_string())
 }
 
 /// The folder after `--dir`, or the copies beside this crate.

@@ -8,6 +8,8 @@ pub(super) type Work = Box<dyn FnMut() -> Result<()>>;
 /// One thing to time.
 pub(super) struct Row {
     pub name: &'static str,
+    /// Of the number that is printed.
+    pub unit: &'static str,
     /// Calls in one reading.
     pub iterations: u32,
     pub make: fn() -> Work,
@@ -15,24 +17,36 @@ pub(super) struct Row {
 
 /// Kernels first, then layers, then training steps.
 pub(super) const ROWS: &[Row] = &[
-    Row { name: "gemm_1024", iterations: 10, make: || gemm([1024, 1024, 1024], F32) },
-    Row { name: "gemm_2048", iterations: 3, make: || gemm([2048, 2048, 2048], F32) },
-    Row { name: "gemm_512x3072x768", iterations: 10, make: || gemm([512, 3072, 768], F32) },
-    Row { name: "gemm_64x256x784", iterations: 200, make: || gemm([64, 256, 784], F32) },
-    Row { name: "gemm_128", iterations: 500, make: || gemm([128, 128, 128], F32) },
-    Row { name: "gemv_4096", iterations: 20, make: || gemm([1, 4096, 4096], F32) },
-    Row { name: "gemm_bf16_1024", iterations: 10, make: || gemm([1024, 1024, 1024], BF16) },
-    Row { name: "chain8", iterations: 10, make: || over(&[&[4096, 1024], &[4096, 1024]], |t| chain8(&t[0], &t[1])) },
-    Row { name: "gelu", iterations: 10, make: || over(&[&[4096, 1024]], |t| F::gelu_tanh(&t[0])) },
-    Row { name: "softmax", iterations: 10, make: || over(&[&[4096, 1024]], |t| t[0].softmax(-1)) },
-    Row { name: "softmax_fb", iterations: 5, make: || slopes(&[&[4096, 1024], &[1024]], |t| t[0].softmax(-1) * &t[1]) },
+    Row { name: "gemm_1024", unit: "ms", iterations: 10, make: || gemm([1024, 1024, 1024], F32) },
+    Row { name: "gemm_2048", unit: "ms", iterations: 3, make: || gemm([2048, 2048, 2048], F32) },
+    Row { name: "gemm_512x3072x768", unit: "ms", iterations: 10, make: || gemm([512, 3072, 768], F32) },
+    Row { name: "gemm_64x256x784", unit: "ms", iterations: 200, make: || gemm([64, 256, 784], F32) },
+    Row { name: "gemm_128", unit: "ms", iterations: 500, make: || gemm([128, 128, 128], F32) },
+    Row { name: "gemv_4096", unit: "ms", iterations: 20, make: || gemm([1, 4096, 4096], F32) },
+    Row { name: "gemm_bf16_1024", unit: "ms", iterations: 10, make: || gemm([1024, 1024, 1024], BF16) },
+    Row {
+        name: "chain8",
+        unit: "ms",
+        iterations: 10,
+        make: || over(&[&[4096, 1024], &[4096, 1024]], |t| chain8(&t[0], &t[1])),
+    },
+    Row { name: "gelu", unit: "ms", iterations: 10, make: || over(&[&[4096, 1024]], |t| F::gelu_tanh(&t[0])) },
+    Row { name: "softmax", unit: "ms", iterations: 10, make: || over(&[&[4096, 1024]], |t| t[0].softmax(-1)) },
+    Row {
+        name: "softmax_fb",
+        unit: "ms",
+        iterations: 5,
+        make: || slopes(&[&[4096, 1024], &[1024]], |t| t[0].softmax(-1) * &t[1]),
+    },
     Row {
         name: "layer_norm",
+        unit: "ms",
         iterations: 10,
         make: || over(&[&[4096, 1024]], |t| F::layer_norm(&t[0], 1024, None, None, 1e-5)),
     },
     Row {
         name: "layer_norm_fb",
+        unit: "ms",
         iterations: 5,
         make: || {
             slopes(&[&[4096, 1024], &[1024], &[1024]], |t| {
@@ -40,9 +54,15 @@ pub(super) const ROWS: &[Row] = &[
             })
         },
     },
-    Row { name: "attention_fb", iterations: 5, make: || slopes(&[&[1usize, 8, 512, 64][..]; 3], attention) },
+    Row {
+        name: "attention_fb",
+        unit: "ms",
+        iterations: 5,
+        make: || slopes(&[&[1usize, 8, 512, 64][..]; 3], attention),
+    },
     Row {
         name: "cross_entropy_fb",
+        unit: "ms",
         iterations: 5,
         make: || {
             let y = integers(128, 50_000);
@@ -51,17 +71,34 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "embedding_fb",
+        unit: "ms",
         iterations: 20,
         make: || {
             let ids = integers(4096, 10_000);
             slopes(&[&[10_000, 256]], move |t| F::embedding(&ids, &t[0]))
         },
     },
-    Row { name: "dropout_fb", iterations: 5, make: || slopes(&[&[4096, 1024]], |t| F::dropout(&t[0], 0.1)) },
-    Row { name: "max_pool_fb", iterations: 10, make: || slopes(&[&[64, 32, 28, 28]], |t| t[0].max_pool2d(2)) },
-    Row { name: "avg_pool_fb", iterations: 10, make: || slopes(&[&[64, 32, 28, 28]], |t| t[0].avg_pool2d(2).square()) },
+    Row {
+        name: "dropout_fb",
+        unit: "ms",
+        iterations: 5,
+        make: || slopes(&[&[4096, 1024]], |t| F::dropout(&t[0], 0.1)),
+    },
+    Row {
+        name: "max_pool_fb",
+        unit: "ms",
+        iterations: 10,
+        make: || slopes(&[&[64, 32, 28, 28]], |t| t[0].max_pool2d(2)),
+    },
+    Row {
+        name: "avg_pool_fb",
+        unit: "ms",
+        iterations: 10,
+        make: || slopes(&[&[64, 32, 28, 28]], |t| t[0].avg_pool2d(2).square()),
+    },
     Row {
         name: "batch_norm_fb",
+        unit: "ms",
         iterations: 10,
         make: || {
             let norm = nn::BatchNorm2d::new(64);
@@ -70,35 +107,40 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "depthwise_fb",
+        unit: "ms",
         iterations: 10,
         make: || {
             let conv = nn::Conv2d::new(64, 64, 3).padding(1).groups(64).no_bias();
             slopes_of(&[&[8, 64, 56, 56]], conv.parameters(), move |t| conv.forward(&t[0]))
         },
     },
-    Row { name: "basic_block", iterations: 3, make: basic_block },
-    Row { name: "lstm_fb", iterations: 5, make: lstm },
-    Row { name: "add_chain", iterations: 20, make: add_chain },
-    Row { name: "mlp_sgd", iterations: 100, make: || mlp(|p| Box::new(optim::SGD::new(p, 0.1))) },
-    Row { name: "mlp_adamw", iterations: 100, make: || mlp(|p| Box::new(optim::AdamW::new(p, 1e-3))) },
-    Row { name: "cnn_adamw", iterations: 5, make: cnn },
+    Row { name: "basic_block", unit: "ms", iterations: 3, make: basic_block },
+    Row { name: "lstm_fb", unit: "ms", iterations: 5, make: lstm },
+    Row { name: "add_chain", unit: "us", iterations: 20, make: add_chain },
+    Row { name: "mlp_sgd", unit: "ms", iterations: 100, make: || mlp(|p| Box::new(optim::SGD::new(p, 0.1))) },
+    Row { name: "mlp_adamw", unit: "ms", iterations: 100, make: || mlp(|p| Box::new(optim::AdamW::new(p, 1e-3))) },
+    Row { name: "cnn_adamw", unit: "ms", iterations: 5, make: cnn },
     Row {
         name: "gpt_sums",
+        unit: "ms",
         iterations: 10,
         make: || gpt(Sizes { vocabulary: 16, context: 12, layers: 2, width: 128, heads: 4 }, 256),
     },
     Row {
         name: "gpt_text",
+        unit: "ms",
         iterations: 10,
         make: || gpt(Sizes { vocabulary: 256, context: 64, layers: 2, width: 128, heads: 4 }, 32),
     },
     Row {
         name: "gpt_nano",
+        unit: "ms",
         iterations: 3,
         make: || gpt(Sizes { vocabulary: 256, context: 128, layers: 4, width: 128, heads: 4 }, 16),
     },
     Row {
         name: "gpt_mini",
+        unit: "ms",
         iterations: 1,
         make: || gpt(Sizes { vocabulary: 256, context: 256, layers: 6, width: 384, heads: 6 }, 8),
     },
@@ -174,7 +216,7 @@ fn lstm() -> Work {
     })
 }
 
-/// A thousand additions, each of the result before.
+/// A thousand additions, each of the result before: milliseconds of all are microseconds of one.
 fn add_chain() -> Work {
     let operands = drawn(&[&[16], &[16]]);
     Box::new(move || {

@@ -16,6 +16,11 @@ const TOGETHER: usize = 4;
 const PASS: usize = 4;
 /// Vectors of columns that are summed together.
 const WIDE: usize = 4;
+/// Bytes of a row that are streamed together, and rows from which that pays.
+const STREAM_BYTES: usize = 2048;
+const STREAM_FROM: usize = 256;
+/// Rows that a lane takes together while it streams.
+const ABREAST: usize = 4;
 /// How far ahead of a row of columns another is asked for.
 const AHEAD_ROWS: isize = 16;
 /// How far ahead of a dot product its row is asked for.
@@ -178,6 +183,13 @@ unsafe fn gemv_columns<V: Vector>(g: &Gemv<V::T>) {
     let mut j = 0;
     // SAFETY: the caller's promise; columns `j .. j + columns` are below `n`.
     unsafe {
+        let wide = STREAM_BYTES / size_of::<V::T>();
+        if (STREAM_FROM..=BLOCK).contains(&g.k) {
+            while j + wide <= g.n {
+                stream::<V>(g, j);
+                j += wide;
+            }
+        }
         while j + WIDE * V::LANES <= g.n {
             columns::<V, WIDE, false>(g, j, V::LANES);
             j += WIDE * V::LANES;
@@ -185,6 +197,59 @@ unsafe fn gemv_columns<V: Vector>(g: &Gemv<V::T>) {
         while j < g.n {
             columns::<V, 1, true>(g, j, V::LANES.min(g.n - j));
             j += V::LANES;
+        }
+    }
+}
+
+/// Outputs from `j` on, [`STREAM_BYTES`] of them: rows are read front to back, [`ABREAST`] of them that a lane takes one
+/// after the other, and the lanes' sums stay in the first cache.
+#[inline(always)]
+unsafe fn stream<V: Vector>(g: &Gemv<V::T>, j: usize) {
+    let wide = STREAM_BYTES / size_of::<V::T>();
+    let mut sums = [const { MaybeUninit::<V::T>::uninit() }; LANES * STREAM_BYTES / 4];
+    let sums = sums.as_mut_ptr().cast::<V::T>();
+    let w = g.w.wrapping_add(j);
+    // SAFETY: the caller's promise; the sums have a row of `wide` for each lane.
+    unsafe {
+        for i in (0..LANES * wide).step_by(V::LANES) {
+            V::zero().store(sums.add(i));
+        }
+        let mut k = 0;
+        while k + LANES * ABREAST <= g.k {
+            for l in 0..LANES {
+                let (row, sum) = (w.wrapping_offset((k + l) as isize * g.w_k), sums.add(l * wide));
+                // The rows that come next: the next lane's, or the first lane's after those.
+                let next = if l + 1 < LANES { g.w_k } else { (LANES * (ABREAST - 1) + 1) as isize * g.w_k };
+                let mut xs = [V::zero(); ABREAST];
+                for r in 0..ABREAST {
+                    xs[r] = V::splat(*g.x.add(k + l + LANES * r));
+                }
+                for i in (0..wide).step_by(V::LANES) {
+                    let mut acc = V::load(sum.add(i));
+                    for r in 0..ABREAST {
+                        let from = row.wrapping_offset((LANES * r) as isize * g.w_k).wrapping_add(i);
+                        prefetch(from.wrapping_offset(next));
+                        acc = xs[r].fma(V::load(from), acc);
+                    }
+                    acc.store(sum.add(i));
+                }
+            }
+            k += LANES * ABREAST;
+        }
+        for k in k..g.k {
+            let (row, sum) = (w.wrapping_offset(k as isize * g.w_k), sums.add(k % LANES * wide));
+            let x = V::splat(*g.x.add(k));
+            for i in (0..wide).step_by(V::LANES) {
+                x.fma(V::load(row.wrapping_add(i)), V::load(sum.add(i))).store(sum.add(i));
+            }
+        }
+        for half in [8, 4, 2, 1] {
+            for i in (0..half * wide).step_by(V::LANES) {
+                V::load(sums.add(i)).plus(V::load(sums.add(i + half * wide))).store(sums.add(i));
+            }
+        }
+        for i in (0..wide).step_by(V::LANES) {
+            put::<V>(V::load(sums.add(i)), g, j + i, V::LANES);
         }
     }
 }

@@ -206,9 +206,16 @@ fn every_layout() {
 #[test]
 fn one_row_or_column_is_the_tree() {
     use Lies::*;
-    for (m, n, k) in
-        [(1, 1, 1), (1, 37, 5), (1, 33, 130), (35, 1, 130), (1, 5, 4097), (3, 1, 13_000), (1, 40, 70_000 / 8)]
-    {
+    for (m, n, k) in [
+        (1, 1, 1),
+        (1, 37, 5),
+        (1, 33, 130),
+        (35, 1, 130),
+        (1, 5, 4097),
+        (3, 1, 13_000),
+        (1, 40, 70_000 / 8),
+        (1, 1_100, 330),
+    ] {
         for lies in [PLAIN, [Transposed; 3], [Plain, Transposed, Plain], [Transposed, Plain, Apart], [Apart; 3]] {
             check::<f32>(&Case { batch: [1, 1], m, n, k, lies });
             check::<f64>(&Case { batch: [1, 2], m, n, k, lies });
