@@ -130,6 +130,16 @@ fn time(row: &Row, device: &Device) -> Result<()> {
         (work.run)()?;
     }
     device.synchronize()?;
+    let driver = rtx_device::cuda_driver(0)?;
+    driver.take_profile();
+    if std::env::var_os("RTX_CUDA_PROFILE").is_some() {
+        (work.run)()?;
+        device.synchronize()?;
+        let all = driver.take_profile();
+        println!("{}: {:.2} ms in kernels", row.name, all.iter().map(|k| k.2).sum::<f64>());
+        all.iter().for_each(|(name, count, ms)| println!("  {ms:>9.3} ms {count:>4} x {name}"));
+        return Ok(());
+    }
     let before = torch::counters();
     let mut times = Vec::new();
     for _ in 0..5 {

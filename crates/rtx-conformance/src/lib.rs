@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod cuda;
 pub mod cuda_bench;
+pub mod cuda_check;
 pub mod goldens;
 pub mod on_device;
 pub mod programs;

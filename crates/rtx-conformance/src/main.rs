@@ -26,6 +26,12 @@ fn main() -> ExitCode {
         ["cuda", "compile", rest @ ..] => cuda_compile(rest),
         ["cuda", "samples", rest @ ..] => cuda_samples(rest),
         ["cuda", "bench", rest @ ..] => rtx_conformance::cuda_bench::run(rest).map_err(|e| e.to_string()),
+        ["cuda", "check"] => {
+            rtx_conformance::cuda_check::run().map_err(|e| e.to_string()).and_then(|right| match right {
+                true => Ok(()),
+                false => Err("wrong results".to_owned()),
+            })
+        }
         _ => Err("every command takes --device cpu|cuda:0\n\
             goldens train cnn|gpt|lstm [--dir DIR]\n\
             goldens opinfo [--dir DIR] [--op NAME] [--dtype f32|bf16|i64] [--failures] [--json FILE] [--bless]\n\
@@ -35,6 +41,7 @@ fn main() -> ExitCode {
             bench doc FILE\n\
             cuda compile [--arch sm_90a,...] [--every N] [--texts DIR]\n\
             cuda samples [--shard I/N] [--dtype f32|bf16|f16] [--op NAME]\n\
+            cuda check\n\
             cuda bench [ROW ...]"
             .to_owned()),
     };
@@ -67,7 +74,7 @@ fn cuda_compile(rest: &[&str]) -> Result<(), String> {
         std::fs::create_dir_all(dir).map_err(|e| e.to_string())?;
         for (i, (text, name)) in cuda::all_texts()?.into_iter().enumerate() {
             let file = format!("{dir}/{i:05}_{}.cu", name.replace(|c: char| !c.is_alphanumeric(), "_"));
-            std::fs::write(file, text).map_err(|e| e.to_string())?;
+            std::fs::write(file, text.text).map_err(|e| e.to_string())?;
         }
         return Ok(());
     }

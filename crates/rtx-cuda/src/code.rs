@@ -1,6 +1,7 @@
 //! Kernels as code: texts compiled for the grids that their sizes make, and launches of them.
 use crate::Template;
 use crate::device::{Context, lock};
+use crate::fast::FastCode;
 use crate::sys::{self, Handle};
 use crate::template::{Grid, Program};
 use rtx_core::{Error, Kind, Result};
@@ -8,7 +9,9 @@ use rtx_hal::{Code, KernelSource, Lang, Launch};
 use rustg::{Instr, TileProg, cuda};
 use std::any::Any;
 use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
 use std::ffi::{CStr, CString, c_void};
+use std::hash::{Hash, Hasher};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -32,11 +35,21 @@ impl Function {
         Ok(Self(function))
     }
 
+    /// Asks for shared memory that is not a kernel's by default.
+    pub(crate) fn ask_shared(&self, context: &Context, bytes: u32) -> Result<()> {
+        if bytes <= USUAL_SHARED {
+            return Ok(());
+        }
+        // SAFETY: the function is this context's.
+        context
+            .check(unsafe { (context.cuda.function_set)(self.0, sys::DYNAMIC_SHARED, bytes as i32) }, "shared memory")
+    }
+
     /// Queues a launch.
     ///
     /// # Safety
     /// The arguments are what the entry takes, and what they point to is there.
-    unsafe fn launch(&self, context: &Context, grid: Grid, arguments: &mut [u64]) -> Result<()> {
+    pub(crate) unsafe fn launch(&self, context: &Context, grid: Grid, arguments: &mut [u64]) -> Result<()> {
         if grid.blocks == 0 {
             return Ok(());
         }
@@ -130,6 +143,7 @@ fn pack(context: &Context, buffers: &[*mut u8], sizes: &[i64], step: u32) -> Vec
 
 /// A tile program: a kernel for each grid that its sizes have made.
 pub(crate) struct TileCode {
+    name: String,
     program: TileProg,
     context: Arc<Context>,
     reports: bool,
@@ -147,11 +161,12 @@ struct Kernels {
 const MOST_SIZES: usize = 4096;
 
 impl TileCode {
-    pub(crate) fn parse(context: &Arc<Context>, text: &str) -> Result<Self> {
+    pub(crate) fn parse(context: &Arc<Context>, name: &str, text: &str) -> Result<Self> {
         let program = tile_program(text)?;
         let checks = |i: &Instr| matches!(i, Instr::Load(view) if view.indexed.iter().any(|x| x.checked));
         let reports = program.nest().instrs.iter().any(checks);
-        Ok(Self { program, context: context.clone(), reports, kernels: Mutex::default() })
+        let name = name.to_owned();
+        Ok(Self { name, program, context: context.clone(), reports, kernels: Mutex::default() })
     }
 
     fn own_sizes<'s>(&self, sizes: &'s [i64]) -> Result<&'s [i64]> {
@@ -186,6 +201,16 @@ impl TileCode {
     }
 
     unsafe fn launch(&self, buffers: &[*mut u8], sizes: &[i64], step: u32) -> Result<()> {
+        let Some(clock) = &self.context.clock else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.queue(buffers, sizes, step) };
+        };
+        let name = format!("{} {sizes:?}", self.name);
+        // SAFETY: as above.
+        clock.time(&self.context, name, || unsafe { self.queue(buffers, sizes, step) })
+    }
+
+    unsafe fn queue(&self, buffers: &[*mut u8], sizes: &[i64], step: u32) -> Result<()> {
         let (function, launch) = self.ready(sizes)?;
         if self.reports {
             self.context.may_report.store(true, Relaxed);
@@ -200,7 +225,9 @@ impl TileCode {
 
 /// A hand-written program.
 pub(crate) struct NativeCode {
+    name: String,
     program: Program,
+    fast: FastCode,
     context: Arc<Context>,
     reports: bool,
     epilogue: Option<TileCode>,
@@ -212,9 +239,11 @@ pub(crate) struct NativeCode {
 const USUAL_SHARED: u32 = 48 << 10;
 
 impl NativeCode {
-    pub(crate) fn new(context: &Arc<Context>, program: Program) -> Result<Self> {
-        let epilogue = program.epilogue.as_ref().map(|e| TileCode::parse(context, &e.text)).transpose()?;
+    pub(crate) fn new(context: &Arc<Context>, name: &str, program: Program) -> Result<Self> {
+        let epilogue = program.epilogue.as_ref().map(|e| TileCode::parse(context, name, &e.text)).transpose()?;
         Ok(Self {
+            name: name.to_owned(),
+            fast: FastCode::default(),
             reports: program.text.contains("report("),
             functions: Mutex::new(vec![None; program.stages.len()]),
             context: context.clone(),
@@ -229,12 +258,7 @@ impl NativeCode {
         }
         let entry = CString::new(self.program.stages[i].entry).unwrap_or_default();
         let new = Arc::new(self.context.function(&self.program.source(&self.program.stages[i]), &entry)?);
-        if grid.shared_bytes > USUAL_SHARED {
-            // SAFETY: the function is this context's.
-            let status =
-                unsafe { (self.context.cuda.function_set)(new.0, sys::DYNAMIC_SHARED, grid.shared_bytes as i32) };
-            self.context.check(status, "shared memory")?;
-        }
+        new.ask_shared(&self.context, grid.shared_bytes)?;
         Ok(lock(&self.functions)[i].get_or_insert(new).clone())
     }
 
@@ -246,14 +270,24 @@ impl NativeCode {
             (Some(tile), Some(e)) => cuda::Grid::new(&tile.program, &sizes[e.first_size.min(sizes.len())..]).number(),
             _ => 0,
         };
-        stages.wrapping_add(rest)
+        let fast = self.fast.plan(&self.context, &self.program, own).map_or(0, |plan| {
+            let mut hasher = DefaultHasher::new();
+            plan.shots.iter().for_each(|shot| shot.define.hash(&mut hasher));
+            (plan.scratch, hasher.finish()).hash(&mut hasher);
+            hasher.finish()
+        });
+        stages.wrapping_add(rest).wrapping_add(fast)
     }
 
     fn make_ready(&self, sizes: &[i64]) -> Result<()> {
         let (all, sizes) = (sizes, &sizes[..self.program.arguments.1.min(sizes.len())]);
-        for (i, stage) in self.program.stages.iter().enumerate() {
-            if let Some(grid) = (stage.grid)(sizes) {
-                self.stage(i, grid)?;
+        if let Some(plan) = self.fast.plan(&self.context, &self.program, sizes) {
+            self.fast.make_ready(&self.context, &self.program, &plan)?;
+        } else {
+            for (i, stage) in self.program.stages.iter().enumerate() {
+                if let Some(grid) = (stage.grid)(sizes) {
+                    self.stage(i, grid)?;
+                }
             }
         }
         match (&self.epilogue, &self.program.epilogue) {
@@ -263,6 +297,15 @@ impl NativeCode {
     }
 
     unsafe fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+        let Some(clock) = &self.context.clock else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.queue(launch) };
+        };
+        // SAFETY: as above.
+        clock.time(&self.context, format!("{} {:?}", self.name, launch.sizes), || unsafe { self.queue(launch) })
+    }
+
+    unsafe fn queue(&self, launch: &Launch<'_>) -> Result<()> {
         let (buffers, sizes) = self.program.arguments;
         let (Some(own), Some(own_sizes)) = (launch.buffers.get(..buffers), launch.sizes.get(..sizes)) else {
             return Err(Error::new(Kind::Internal, "cuda: a launch with too few arguments"));
@@ -272,15 +315,23 @@ impl NativeCode {
             self.context.may_report.store(true, Relaxed);
         }
         let mut arguments = pack(&self.context, own, own_sizes, step);
-        for (i, stage) in self.program.stages.iter().enumerate() {
-            if let Some(grid) = (stage.grid)(own_sizes) {
-                // SAFETY: the caller's promise.
-                unsafe { self.stage(i, grid)?.launch(&self.context, grid, &mut arguments)? };
+        let done = match self.fast.plan(&self.context, &self.program, own_sizes) {
+            // SAFETY: the caller's promise.
+            Some(plan) => unsafe { self.fast.launch(&self.context, &self.program, &plan, &arguments, own)? },
+            None => false,
+        };
+        if !done {
+            self.context.fast.1.fetch_add(1, Relaxed);
+            for (i, stage) in self.program.stages.iter().enumerate() {
+                if let Some(grid) = (stage.grid)(own_sizes) {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.stage(i, grid)?.launch(&self.context, grid, &mut arguments)? };
+                }
             }
         }
         if let (Some(tile), Some(e)) = (&self.epilogue, &self.program.epilogue) {
             // SAFETY: as above: the epilogue's arguments follow the kernel's.
-            unsafe { tile.launch(&launch.buffers[e.first_buffer..], &launch.sizes[e.first_size..], step)? };
+            unsafe { tile.queue(&launch.buffers[e.first_buffer..], &launch.sizes[e.first_size..], step)? };
         }
         Ok(())
     }
@@ -298,15 +349,25 @@ pub(crate) fn native_program(templates: &[Arc<dyn Template>], text: &str) -> Res
     template.program(rest.strip_prefix(' ').unwrap_or(rest))
 }
 
-/// The texts that a source becomes for launches of these sizes: what NVRTC is given. Needs no GPU.
+/// What NVRTC is given.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Text {
+    /// CUDA C++.
+    pub text: String,
+    /// The one architecture that it is for, if there is one.
+    pub arch: Option<&'static str>,
+}
+
+/// The texts that a source becomes for launches of these sizes. Needs no GPU.
 ///
 /// # Errors
 /// As `Device::load`.
-pub fn texts(source: &KernelSource, templates: &[Arc<dyn Template>], sizes: &[i64]) -> Result<Vec<String>> {
+pub fn texts(source: &KernelSource, templates: &[Arc<dyn Template>], sizes: &[i64]) -> Result<Vec<Text>> {
+    let any = |text: String| Text { text, arch: None };
     let tile = |text: &str, sizes: &[i64]| {
         let program = tile_program(text)?;
         let grid = cuda::Grid::new(&program, sizes);
-        Ok::<_, Error>(cuda::print(&program, &grid))
+        Ok::<_, Error>(any(cuda::print(&program, &grid)))
     };
     if source.lang == Lang::Tile {
         return Ok(vec![tile(&source.text, sizes)?]);
@@ -314,7 +375,13 @@ pub fn texts(source: &KernelSource, templates: &[Arc<dyn Template>], sizes: &[i6
     let program = native_program(templates, &source.text)?;
     let own = &sizes[..program.arguments.1.min(sizes.len())];
     let runs = program.stages.iter().filter(|s| (s.grid)(own).is_some());
-    let mut texts: Vec<String> = runs.map(|s| program.source(s)).collect();
+    let mut texts: Vec<Text> = runs.map(|s| any(program.source(s))).collect();
+    if let Some(fast) = &program.fast
+        && let Some(plan) = (fast.plan)(own, 132)
+    {
+        let text = |shot| Text { text: program.fast_source(fast, shot), arch: Some(fast.arch) };
+        texts.extend(plan.shots.iter().map(text));
+    }
     if let Some(e) = &program.epilogue {
         texts.push(tile(&e.text, &sizes[e.first_size.min(sizes.len())..])?);
     }

@@ -2,6 +2,7 @@
 use crate::cache::CodeCache;
 use crate::code::{CudaCode, Function, NativeCode, TileCode, native_program};
 use crate::nvrtc::{Compiled, Nvrtc};
+use crate::profile::Clock;
 use crate::staging::Staging;
 use crate::sys::{self, Address, Cuda, Handle, Status};
 use crate::{Template, library};
@@ -52,6 +53,12 @@ pub(crate) struct Context {
     pub(crate) may_report: AtomicBool,
     compiled: AtomicU64,
     cached: AtomicU64,
+    /// Memory that a kernel's launches share, and its bytes. Held while they are queued.
+    pub(crate) scratch: Mutex<(Address, usize)>,
+    /// Launches of fast kernels, and of those that run where the fast ones do not take the sizes.
+    pub(crate) fast: (AtomicU64, AtomicU64),
+    /// Where the time of every launch is kept, if the environment asks for it.
+    pub(crate) clock: Option<Clock>,
 }
 // SAFETY: handles that the driver guards; a thread makes the context current before it uses them.
 unsafe impl Send for Context {}
@@ -108,6 +115,29 @@ impl Context {
         };
         self.enter()?;
         Function::load(self, &cubin, entry)
+    }
+
+    /// What the GPU is.
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Makes the scratch memory this large, where it is smaller.
+    pub(crate) fn grow_scratch(&self, scratch: &mut (Address, usize), bytes: usize) -> Result<()> {
+        if bytes <= scratch.1 {
+            return Ok(());
+        }
+        self.enter()?;
+        let mut new = 0;
+        // SAFETY: one address to write; the old memory is freed after what is queued.
+        unsafe {
+            self.check((self.cuda.allocate)(&mut new, bytes, self.stream), "memory")?;
+            if scratch.1 > 0 {
+                self.check((self.cuda.free)(scratch.0, self.stream), "memory")?;
+            }
+        }
+        *scratch = (new, bytes);
+        Ok(())
     }
 }
 
@@ -179,6 +209,12 @@ impl CudaDevice {
         (self.context.compiled.load(Relaxed), self.context.cached.load(Relaxed))
     }
 
+    /// Hand-written kernels launched: those made for the architecture, and their general forms where the former did not
+    /// take the sizes.
+    pub fn fast_launches(&self) -> (u64, u64) {
+        (self.context.fast.0.load(Relaxed), self.context.fast.1.load(Relaxed))
+    }
+
     /// Bytes allocated and not freed.
     pub fn live_bytes(&self) -> usize {
         self.live_bytes.load(Relaxed)
@@ -187,6 +223,12 @@ impl CudaDevice {
     /// The most that [`CudaDevice::live_bytes`] has been.
     pub fn peak_bytes(&self) -> usize {
         self.peak_bytes.load(Relaxed)
+    }
+
+    /// With `RTX_CUDA_PROFILE` set: every kernel with its sizes, how often it ran and for how many milliseconds, the
+    /// longest first; what was counted is forgotten. Such a process waits for each launch.
+    pub fn take_profile(&self) -> Vec<(String, u64, f64)> {
+        self.context.clock.as_ref().map(Clock::take).unwrap_or_default()
     }
 
     /// Bytes that are free on the card, and all there are.
@@ -276,6 +318,9 @@ fn open_context(cuda: Cuda, index: usize, nvrtc: Nvrtc) -> Result<Context> {
         may_report: AtomicBool::new(false),
         compiled: AtomicU64::new(0),
         cached: AtomicU64::new(0),
+        scratch: Mutex::new((0, 0)),
+        fast: Default::default(),
+        clock: std::env::var_os("RTX_CUDA_PROFILE").map(|_| Clock::default()),
     })
 }
 
@@ -336,10 +381,10 @@ impl Device for CudaDevice {
 
     fn load(&self, source: &KernelSource) -> Result<Arc<dyn Code>> {
         match source.lang {
-            Lang::Tile => Ok(Arc::new(CudaCode::Tile(TileCode::parse(&self.context, &source.text)?))),
+            Lang::Tile => Ok(Arc::new(CudaCode::Tile(TileCode::parse(&self.context, &source.name, &source.text)?))),
             Lang::Native => {
                 let program = native_program(&self.templates, &source.text)?;
-                Ok(Arc::new(CudaCode::Native(NativeCode::new(&self.context, program)?)))
+                Ok(Arc::new(CudaCode::Native(NativeCode::new(&self.context, &source.name, program)?)))
             }
         }
     }

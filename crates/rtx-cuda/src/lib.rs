@@ -10,15 +10,17 @@
 mod cache;
 mod code;
 mod device;
+mod fast;
 mod library;
 mod nvrtc;
+mod profile;
 mod staging;
 mod sys;
 mod template;
 
 pub use cache::CodeCache;
-pub use code::texts;
+pub use code::{Text, texts};
 pub use device::{CudaDevice, Facts};
 pub use nvrtc::{Compiled, Nvrtc};
 pub use rustg::cuda::FLAGS;
-pub use template::{Epilogue, Grid, Program, Stage, Template};
+pub use template::{Epilogue, Fast, FastPlan, Grid, Program, Shot, Stage, Template, TensorMap};

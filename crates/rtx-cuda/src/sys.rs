@@ -58,7 +58,10 @@ functions! {
         launch = "cuLaunchKernel": fn(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
         event_create = "cuEventCreate": fn(*mut Handle, c_uint);
         event_record = "cuEventRecord": fn(Handle, Handle);
+        event_destroy = "cuEventDestroy_v2": fn(Handle);
         event_wait = "cuEventSynchronize": fn(Handle);
+        event_time = "cuEventElapsedTime": fn(*mut f32, Handle, Handle);
+        map = "cuTensorMapEncodeTiled": fn(*mut u64, c_int, c_uint, Address, *const u64, *const u64, *const c_uint, *const c_uint, c_int, c_int, c_int, c_int);
         error_name = "cuGetErrorName": fn(Status, *mut *const c_char);
         error_text = "cuGetErrorString": fn(Status, *mut *const c_char);
     }

@@ -26,6 +26,70 @@ pub struct Program {
     pub stages: Vec<Stage>,
     /// A tile program that runs over all of the result afterwards.
     pub epilogue: Option<Epilogue>,
+    /// Kernels for one architecture, run instead of the stages where they take the sizes.
+    pub fast: Option<Fast>,
+}
+
+/// Kernels for one architecture. Their arguments are `struct Args { Map m[maps]; u8* b[buffers]; i64 s[sizes]; Fault*
+/// fault; u64 step; u8* scratch; }`.
+pub struct Fast {
+    /// `sm_90a`.
+    pub arch: &'static str,
+    /// CUDA C++ after the arguments' struct and a shot's lines.
+    pub text: String,
+    /// The launches for these sizes on so many multiprocessors; `None` leaves them to the stages.
+    #[allow(clippy::type_complexity, reason = "a function and what it may hold")]
+    pub plan: Box<dyn Fn(&[i64], usize) -> Option<FastPlan> + Send + Sync>,
+}
+
+/// What [`Fast`] runs for certain sizes.
+pub struct FastPlan {
+    /// Launches in order.
+    pub shots: Vec<Shot>,
+    /// Bytes that they share while they run.
+    pub scratch: usize,
+}
+
+/// One launch.
+pub struct Shot {
+    /// The kernel's name.
+    pub entry: &'static str,
+    /// Lines before the text: what of it this kernel is.
+    pub define: String,
+    /// Its grid.
+    pub grid: Grid,
+    /// How it sees its buffers.
+    pub maps: Vec<TensorMap>,
+}
+
+/// A buffer of 16-bit elements as the tensor copy engine sees it, in boxes of 64 x `lines`, swizzled by 128 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorMap {
+    /// Which of the launch's buffers.
+    pub buffer: usize,
+    /// Extents, the one whose elements lie side by side first.
+    pub extents: [u64; 4],
+    /// Bytes from element to element along the others; multiples of 16.
+    pub strides: [u64; 3],
+    /// Lines of a box.
+    pub lines: u32,
+}
+
+impl TensorMap {
+    /// A map of `extents` elements with strides in elements; `None` where the copy engine cannot walk it.
+    pub fn new(buffer: usize, extents: [i64; 4], strides: [i64; 3], lines: u32) -> Option<Self> {
+        let fits = extents.iter().all(|n| (1..1 << 31).contains(n));
+        let mut bytes = [0u64; 3];
+        for (i, stride) in strides.into_iter().enumerate() {
+            // Along one element nothing is walked.
+            let stride = if extents[i + 1] == 1 { 8 } else { stride };
+            if stride <= 0 || stride % 8 != 0 || stride >= 1 << 38 {
+                return None;
+            }
+            bytes[i] = 2 * stride as u64;
+        }
+        fits.then(|| Self { buffer, extents: extents.map(|n| n as u64), strides: bytes, lines })
+    }
 }
 
 /// One entry.
@@ -67,6 +131,14 @@ pub struct Epilogue {
 }
 
 impl Program {
+    /// The whole text of a fast kernel.
+    pub fn fast_source(&self, fast: &Fast, shot: &Shot) -> String {
+        let ((buffers, sizes), maps) = (self.arguments, shot.maps.len().max(1));
+        let arguments = format!(
+            "struct __align__(64) Map {{ u64 words[16]; }};\nstruct Args {{ Map m[{maps}]; u8* b[{buffers}]; i64 s[{sizes}]; Fault* fault; u64 step; u8* scratch; }};\n"
+        );
+        [self.prelude.as_str(), &arguments, &shot.define, &fast.text].concat()
+    }
     /// The whole text of an entry.
     pub fn source(&self, stage: &Stage) -> String {
         let (buffers, sizes) = self.arguments;

@@ -202,10 +202,16 @@ fn head_groups(rank: usize) -> [Axes; 4] {
 }
 
 /// What both attention claims share: text, dims and the operands up to kv_len.
-fn attention_operands(graph: &Graph, attrs: &[Attr], node: &Node) -> Option<(String, Vec<Extent>, Vec<Grouped>)> {
+fn attention_operands(
+    graph: &Graph,
+    attrs: &[Attr],
+    node: &Node,
+    target: &Target,
+) -> Option<(String, Vec<Extent>, Vec<Grouped>)> {
     let (q, k, v) = (node.inputs[0], node.inputs[1], node.inputs[2]);
     let (ty, rank) = (graph.ty(q), graph.ty(q).rank());
-    if !is_real(ty.dtype) {
+    let on_gpu = has_tensor_cores(target);
+    if on_gpu && !warp_groups_attend(graph, attrs, node, target) || !on_gpu && !is_real(ty.dtype) {
         return None;
     }
     let groups = head_groups(rank);
@@ -230,7 +236,24 @@ fn attention_operands(graph: &Graph, attrs: &[Attr], node: &Node) -> Option<(Str
         extent(graph, q, &groups[3]),
         extent(graph, v, &groups[3]),
     ];
-    Some((settings.print(ty.dtype), dims, operands))
+    let head = if on_gpu { format!(" head={}", ty.shape.dim(rank - 1).bound()) } else { String::new() };
+    Some((settings.print(ty.dtype) + &head, dims, operands))
+}
+
+/// What attention's kernel for a GPU takes: halves, heads of 64 or 128, no mask, and a diagonal that is a square's.
+fn warp_groups_attend(graph: &Graph, attrs: &[Attr], node: &Node, target: &Target) -> bool {
+    let (q, v) = (graph.ty(node.inputs[0]), graph.ty(node.inputs[2]));
+    let last = |ty: &rtx_ir::Type, i: usize| ty.shape.dim(ty.rank() - i);
+    let head = [64, 128].into_iter().find(|n| last(q, 1) == Dim::Const(*n));
+    let scale = attrs[1].float();
+    target.isa == "sm_90a"
+        && is_half(q.dtype)
+        && head.is_some()
+        && last(q, 1) == last(v, 1)
+        && !attrs[2].bool()
+        && !attrs[3].bool()
+        && (scale > 0.0 && scale.is_finite())
+        && (!attrs[0].bool() || last(q, 2) == last(v, 2))
 }
 
 /// `attention`.
@@ -240,9 +263,9 @@ impl Claim for AttentionClaim {
     fn name(&self) -> &'static str {
         "attention"
     }
-    fn claim(&self, graph: &Graph, node: NodeId, _: &Target) -> Option<Claimed> {
+    fn claim(&self, graph: &Graph, node: NodeId, target: &Target) -> Option<Claimed> {
         let (attrs, node) = composite(graph, node, &rtx_ops::attention::ATTENTION)?;
-        let (text, dims, operands) = attention_operands(graph, attrs, node)?;
+        let (text, dims, operands) = attention_operands(graph, attrs, node, target)?;
         let groups = head_groups(graph.ty(node.inputs[0]).rank());
         Some(Claimed {
             text: format!("attention {text}"),
@@ -265,9 +288,9 @@ impl Claim for AttentionBackwardClaim {
     fn name(&self) -> &'static str {
         "attention_backward"
     }
-    fn claim(&self, graph: &Graph, node: NodeId, _: &Target) -> Option<Claimed> {
+    fn claim(&self, graph: &Graph, node: NodeId, target: &Target) -> Option<Claimed> {
         let (attrs, node) = composite(graph, node, &rtx_ops::attention::ATTENTION_BACKWARD)?;
-        let (text, dims, mut operands) = attention_operands(graph, attrs, node)?;
+        let (text, dims, mut operands) = attention_operands(graph, attrs, node, target)?;
         let groups = head_groups(graph.ty(node.inputs[0]).rank());
         let &[out, lse, dout] = &node.inputs[operands.len()..] else { return None };
         operands.push(grouped(out, groups.clone()));

@@ -3,7 +3,7 @@
 //! Text: `<dtype>`, or `<half> <dtype of C>`: halves are multiplied by tensor cores and summed in f32, in an order that
 //! is the hardware's; then from the second line on the epilogue's tile program. Sizes: `b0 b1 m n k`, then the strides of
 //! A `b0 b1 m k`, of B `b0 b1 k n`, of C `b0 b1 m n`.
-use crate::{head_and_epilogue, product, type_of};
+use crate::{gemm_groups, head_and_epilogue, product, type_of};
 use rtx_core::Result;
 use rtx_cuda::{Epilogue, Grid, Program, Stage, Template};
 use rustg::cuda::prelude;
@@ -56,6 +56,7 @@ impl Template for Gemm {
             ),
             stages,
             epilogue,
+            fast: if halves { gemm_groups::fast(t, out) } else { None },
         })
     }
 }

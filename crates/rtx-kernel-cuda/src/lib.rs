@@ -4,7 +4,10 @@
 //! the same bit for bit: sums in chunks of 512, trees of 16 lanes, updates in ascending order. Their text is CUDA C++
 //! over the prelude that printed kernels have.
 
+mod attention;
 mod gemm;
+mod gemm_groups;
+mod hopper;
 mod lines;
 mod scatter;
 mod windows;
@@ -18,6 +21,8 @@ use std::sync::Arc;
 pub fn templates() -> Vec<Arc<dyn Template>> {
     vec![
         Arc::new(gemm::Gemm),
+        Arc::new(attention::Attention),
+        Arc::new(attention::AttentionBackward),
         Arc::new(scatter::Scatter),
         Arc::new(scatter::Check),
         Arc::new(lines::Scan),
@@ -29,8 +34,19 @@ pub fn templates() -> Vec<Arc<dyn Template>> {
 }
 
 /// The claims whose kernels are here, by name; what else a device claims has no kernel on a GPU yet.
-pub const CLAIMS: &[&str] =
-    &["gemm", "scatter", "embedding_grad", "check", "scan", "linear_scan", "sort", "conv", "overlap_add"];
+pub const CLAIMS: &[&str] = &[
+    "gemm",
+    "attention",
+    "attention_backward",
+    "scatter",
+    "embedding_grad",
+    "check",
+    "scan",
+    "linear_scan",
+    "sort",
+    "conv",
+    "overlap_add",
+];
 
 /// An element type of a kernel's text, as C++ calls it.
 fn type_of(kernel: &str, word: &str, text: &str) -> Result<&'static str> {

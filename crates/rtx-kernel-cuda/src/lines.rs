@@ -11,7 +11,14 @@ fn a_thread_a_line(s: &[i64]) -> Option<Grid> {
 }
 /// A program of one entry.
 fn one(arguments: (usize, usize), text: String, entry: &'static str, grid: fn(&[i64]) -> Option<Grid>) -> Program {
-    Program { prelude: prelude([]), arguments, text, stages: vec![Stage { entry, define: "", grid }], epilogue: None }
+    Program {
+        prelude: prelude([]),
+        arguments,
+        text,
+        stages: vec![Stage { entry, define: "", grid }],
+        epilogue: None,
+        fast: None,
+    }
 }
 
 /// Text: `<sum|prod|max|min> <dtype> <forward|reverse>`; one element after the other, as on the CPU.

@@ -49,6 +49,7 @@ impl Template for Scatter {
                 Stage { entry: "scatter", define: "", grid },
             ],
             epilogue: None,
+            fast: None,
         })
     }
 }
@@ -83,6 +84,7 @@ impl Template for Check {
             text: format!("typedef {t} T;\n{body}"),
             stages: vec![Stage { entry: "check", define: "", grid: |s| Grid::over(s[0].max(s[1])) }],
             epilogue: None,
+            fast: None,
         })
     }
 }

@@ -55,6 +55,7 @@ impl Template for Conv {
                 first_buffer: 2,
                 first_size: sizes,
             }),
+            fast: None,
         })
     }
 }
@@ -104,6 +105,7 @@ extern \"C\" __global__ void overlap_add(const __grid_constant__ Args a) {{
                 grid: |s| Grid::over(product(&[s[0], s[4], s[2]])),
             }],
             epilogue: None,
+            fast: None,
         })
     }
 }
