@@ -56,9 +56,8 @@ impl Function {
         let Some(blocks) = u32::try_from(grid.blocks).ok().filter(|b| *b <= i32::MAX as u32) else {
             return Err(Error::new(Kind::Unsupported, format!("cuda: a launch of {} blocks", grid.blocks)));
         };
-        let mut bytes = size_of_val(arguments);
-        let mut extra: [*mut c_void; 5] =
-            [sys::ARGUMENTS, arguments.as_mut_ptr().cast(), sys::ARGUMENT_BYTES, (&raw mut bytes).cast(), null_mut()];
+        // One argument, a struct: the driver knows its size, and where its alignment puts it.
+        let mut list: [*mut c_void; 1] = [arguments.as_mut_ptr().cast()];
         // SAFETY: the caller's promise.
         let status = unsafe {
             (context.cuda.launch)(
@@ -71,8 +70,8 @@ impl Function {
                 1,
                 grid.shared_bytes,
                 context.stream,
+                list.as_mut_ptr(),
                 null_mut(),
-                extra.as_mut_ptr(),
             )
         };
         context.check(status, "a launch")
@@ -98,7 +97,7 @@ impl CudaCode {
     pub(crate) fn need(&self, sizes: &[i64]) -> u64 {
         match self {
             CudaCode::Tile(tile) => {
-                tile.own_sizes(sizes).map_or(0, |sizes| cuda::Grid::new(&tile.program, sizes).number())
+                tile.own_sizes(sizes).map_or(0, |sizes| tile_need(&tile.program, sizes))
             }
             CudaCode::Native(native) => native.need(sizes),
         }
@@ -154,7 +153,13 @@ pub(crate) struct TileCode {
 struct Kernels {
     by_grid: HashMap<cuda::Grid, Arc<Function>>,
     /// Sizes met, and what they came to.
-    by_sizes: HashMap<Vec<i64>, (Arc<Function>, cuda::Launch)>,
+    by_sizes: HashMap<Vec<i64>, Arc<Launches>>,
+}
+
+/// One launch, or two with scratch memory between them.
+struct Launches {
+    all: Vec<(Arc<Function>, cuda::Launch)>,
+    scratch: usize,
 }
 
 /// Lists of sizes that are remembered.
@@ -174,30 +179,36 @@ impl TileCode {
         sizes.get(..self.program.nest().sizes as usize).ok_or_else(few)
     }
 
-    /// The kernel for these sizes, and its launch.
-    fn ready(&self, sizes: &[i64]) -> Result<(Arc<Function>, cuda::Launch)> {
+    /// The kernels for these sizes, and their launches.
+    fn ready(&self, sizes: &[i64]) -> Result<Arc<Launches>> {
         let sizes = self.own_sizes(sizes)?;
-        if let Some((function, launch)) = lock(&self.kernels).by_sizes.get(sizes) {
-            return Ok((function.clone(), *launch));
+        if let Some(launches) = lock(&self.kernels).by_sizes.get(sizes) {
+            return Ok(launches.clone());
         }
-        let grid = cuda::Grid::new(&self.program, sizes);
-        let launch = grid.launch(&self.program, sizes);
-        let known = lock(&self.kernels).by_grid.get(&grid).cloned();
-        let function = match known {
-            Some(function) => function,
-            None => {
-                let entry = CString::new(cuda::ENTRY).unwrap_or_default();
-                // Not under the lock: several grids compile at once. One compiled twice is kept once.
-                let new = Arc::new(self.context.function(&cuda::print(&self.program, &grid), &entry)?);
-                lock(&self.kernels).by_grid.entry(grid).or_insert(new).clone()
-            }
-        };
+        let (grids, scratch) = grids(&self.program, sizes);
+        let mut all = Vec::with_capacity(grids.len());
+        for grid in grids {
+            let launch = grid.launch(&self.program, sizes);
+            let known = lock(&self.kernels).by_grid.get(&grid).cloned();
+            let function = match known {
+                Some(function) => function,
+                None => {
+                    let entry = CString::new(cuda::ENTRY).unwrap_or_default();
+                    // Not under the lock: several grids compile at once. One compiled twice is kept once.
+                    let new = Arc::new(self.context.function(&cuda::print(&self.program, &grid), &entry)?);
+                    lock(&self.kernels).by_grid.entry(grid).or_insert(new).clone()
+                }
+            };
+            all.push((function, launch));
+        }
+        self.context.grow_scratch(&mut lock(&self.context.scratch), scratch)?;
+        let launches = Arc::new(Launches { all, scratch });
         let mut kernels = lock(&self.kernels);
         if kernels.by_sizes.len() >= MOST_SIZES {
             kernels.by_sizes.clear();
         }
-        kernels.by_sizes.insert(sizes.to_vec(), (function.clone(), launch));
-        Ok((function, launch))
+        kernels.by_sizes.insert(sizes.to_vec(), launches.clone());
+        Ok(launches)
     }
 
     unsafe fn launch(&self, buffers: &[*mut u8], sizes: &[i64], step: u32) -> Result<()> {
@@ -211,16 +222,40 @@ impl TileCode {
     }
 
     unsafe fn queue(&self, buffers: &[*mut u8], sizes: &[i64], step: u32) -> Result<()> {
-        let (function, launch) = self.ready(sizes)?;
+        let launches = self.ready(sizes)?;
         if self.reports {
             self.context.may_report.store(true, Relaxed);
         }
         let buffers = &buffers[..self.program.nest().buffers.len().min(buffers.len())];
         let mut arguments = pack(&self.context, buffers, self.own_sizes(sizes)?, step);
-        let grid = Grid { blocks: launch.blocks.into(), threads: launch.threads, shared_bytes: 0 };
-        // SAFETY: the caller's promise: the kernel was printed for these arguments.
-        unsafe { function.launch(&self.context, grid, &mut arguments) }
+        // Held until all are queued: the scratch memory is everybody's.
+        let mut scratch = (launches.scratch > 0).then(|| lock(&self.context.scratch));
+        if let Some(scratch) = &mut scratch {
+            self.context.grow_scratch(scratch, launches.scratch)?;
+            arguments.push(scratch.0);
+        }
+        for (function, launch) in &launches.all {
+            let grid = Grid { blocks: launch.blocks.into(), threads: launch.threads, shared_bytes: 0 };
+            // SAFETY: the caller's promise: the kernel was printed for these arguments.
+            unsafe { function.launch(&self.context, grid, &mut arguments)? };
+        }
+        Ok(())
     }
+}
+
+/// How a program runs for these sizes, and the bytes of scratch memory that its launches share.
+fn grids(program: &TileProg, sizes: &[i64]) -> (Vec<cuda::Grid>, usize) {
+    let grid = cuda::Grid::new(program, sizes);
+    match grid.split(program, sizes) {
+        Some((parts, bytes)) => (parts.into(), bytes),
+        None => (vec![grid], 0),
+    }
+}
+
+/// As [`CudaCode::need`].
+fn tile_need(program: &TileProg, sizes: &[i64]) -> u64 {
+    let (grids, scratch) = grids(program, sizes);
+    grids.iter().fold(scratch as u64, |n, grid| n.wrapping_mul(31).wrapping_add(grid.number()))
 }
 
 /// A hand-written program.
@@ -267,7 +302,7 @@ impl NativeCode {
         let own = &sizes[..self.program.arguments.1.min(sizes.len())];
         let stages = self.program.stages.iter().fold(0, |n, stage| 2 * n + (stage.grid)(own).is_some() as u64);
         let rest = match (&self.epilogue, &self.program.epilogue) {
-            (Some(tile), Some(e)) => cuda::Grid::new(&tile.program, &sizes[e.first_size.min(sizes.len())..]).number(),
+            (Some(tile), Some(e)) => tile_need(&tile.program, &sizes[e.first_size.min(sizes.len())..]),
             _ => 0,
         };
         let fast = self.fast.plan(&self.context, &self.program, own).map_or(0, |plan| {
@@ -366,11 +401,11 @@ pub fn texts(source: &KernelSource, templates: &[Arc<dyn Template>], sizes: &[i6
     let any = |text: String| Text { text, arch: None };
     let tile = |text: &str, sizes: &[i64]| {
         let program = tile_program(text)?;
-        let grid = cuda::Grid::new(&program, sizes);
-        Ok::<_, Error>(any(cuda::print(&program, &grid)))
+        let (grids, _) = grids(&program, sizes);
+        Ok::<_, Error>(grids.iter().map(|grid| any(cuda::print(&program, grid))).collect::<Vec<_>>())
     };
     if source.lang == Lang::Tile {
-        return Ok(vec![tile(&source.text, sizes)?]);
+        return tile(&source.text, sizes);
     }
     let program = native_program(templates, &source.text)?;
     let own = &sizes[..program.arguments.1.min(sizes.len())];
@@ -383,7 +418,7 @@ pub fn texts(source: &KernelSource, templates: &[Arc<dyn Template>], sizes: &[i6
         texts.extend(plan.shots.iter().map(text));
     }
     if let Some(e) = &program.epilogue {
-        texts.push(tile(&e.text, &sizes[e.first_size.min(sizes.len())..])?);
+        texts.extend(tile(&e.text, &sizes[e.first_size.min(sizes.len())..])?);
     }
     Ok(texts)
 }

@@ -93,7 +93,3 @@ pub(crate) const MEMORY_POOLS: c_int = 115;
 /// How many bytes a memory pool keeps.
 pub(crate) const POOL_KEEPS: c_int = 4;
 pub(crate) const DYNAMIC_SHARED: c_int = 8;
-/// Packed kernel arguments: the pointer, then how many bytes.
-pub(crate) const ARGUMENTS: *mut c_void = std::ptr::without_provenance_mut(1);
-/// As [`ARGUMENTS`].
-pub(crate) const ARGUMENT_BYTES: *mut c_void = std::ptr::without_provenance_mut(2);

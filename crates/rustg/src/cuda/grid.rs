@@ -1,4 +1,5 @@
 //! How a tile program lies over a grid of threads.
+use crate::tile::{store_walks, walking};
 use crate::vm::space::{may_merge, value, views, walks_rows};
 use crate::{AxisId, Instr, TileProg};
 use std::collections::hash_map::DefaultHasher;
@@ -24,6 +25,17 @@ pub struct Walk {
     pub one_block: bool,
 }
 
+/// Which part of a kernel's work a launch does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// All.
+    Whole,
+    /// Each block of each walk for itself, into scratch memory: 8 bytes for each reduction, point and block.
+    Blocks,
+    /// What the blocks came to, joined as the whole joins them.
+    Joined,
+}
+
 /// What of sizes and strides the text of a kernel depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Grid {
@@ -33,6 +45,8 @@ pub struct Grid {
     pub narrow: bool,
     /// The walk, if there is one.
     pub walk: Option<Walk>,
+    /// What a launch does of it.
+    pub part: Part,
 }
 
 /// How many blocks of how many threads.
@@ -68,20 +82,61 @@ impl Grid {
             let along_rows = walks_rows(nest, sizes, w, last.as_ref());
             Walk::new(extents[w.index()], points, !along_rows)
         });
-        Self { narrow: fits(prog, sizes, &extents), axes, walk }
+        Self { narrow: fits(prog, sizes, &extents), axes, walk, part: Part::Whole }
+    }
+
+    /// Two launches instead of one where that would leave processors idle, and the bytes of scratch between them: the
+    /// blocks of all walks at once, then their joining. The same tree, so the same bits.
+    pub fn split(&self, prog: &TileProg, sizes: &[i64]) -> Option<([Self; 2], usize)> {
+        let (nest, walk) = (&prog.nest, self.walk?);
+        let folds = nest.instrs.iter().filter(|i| i.is_reduction()).count();
+        let plain = nest.instrs.iter().enumerate().all(|(i, instr)| match instr {
+            Instr::Reduce(..) => prog.phases[i] == 0,
+            Instr::ArgReduce(..) => false,
+            _ => true,
+        });
+        let walks = walking(nest);
+        if folds == 0 || !plain || nest.stores.iter().any(|s| store_walks(nest, s, &walks)) {
+            return None;
+        }
+        let extent = value(nest.axes[nest.walk()?.index()].extent, sizes).max(0);
+        let points = self.points(prog, sizes);
+        let blocks = (extent as u64).div_ceil(BLOCK as u64) as i64;
+        let busy = (points as u64).div_ceil(u64::from(walk.points));
+        let least = if walk.lanes_first { 8 } else { 2 };
+        if blocks < least || busy >= 100 || points.saturating_mul(extent) < 1 << 19 {
+            return None;
+        }
+        let groups = if walk.lanes_first { 4 } else { 1 };
+        let points_of_block = if walk.lanes_first { 1 } else { walk.points };
+        let first = Walk { points: points_of_block, groups, one_block: true, ..walk };
+        let bytes = 8 * folds * (points * blocks) as usize;
+        let blocks = Self { walk: Some(first), part: Part::Blocks, ..self.clone() };
+        Some(([blocks, Self { part: Part::Joined, ..self.clone() }], bytes))
+    }
+
+    /// Points of the axes that are left. An axis that is not in the list has one point, or is the walk.
+    fn points(&self, prog: &TileProg, sizes: &[i64]) -> i64 {
+        let extent = |a: &AxisId| value(prog.nest.axes[a.index()].extent, sizes).max(0);
+        self.axes.iter().flatten().map(extent).product()
     }
 
     /// The launch for these sizes, which made the grid.
     pub fn launch(&self, prog: &TileProg, sizes: &[i64]) -> Launch {
-        let extent = |a: &AxisId| value(prog.nest.axes[a.index()].extent, sizes).max(0);
-        // An axis that is not in the list has one point, or is the walk.
-        let points: i64 = self.axes.iter().flatten().map(extent).product();
+        let points = self.points(prog, sizes);
         let (per_block, threads) = match &self.walk {
             None => (THREADS, THREADS),
             Some(w) => (w.points as i64, (w.points * w.groups * 16) as i64),
         };
+        let of_walk = match (self.part, &self.walk, prog.nest.walk()) {
+            (Part::Blocks, Some(w), Some(axis)) => {
+                let extent = value(prog.nest.axes[axis.index()].extent, sizes).max(0) as u64;
+                extent.div_ceil(BLOCK as u64).div_ceil(u64::from(w.groups))
+            }
+            _ => 1,
+        };
         Launch {
-            blocks: (points as u64).div_ceil(per_block as u64).min(i32::MAX as u64) as u32,
+            blocks: ((points as u64).div_ceil(per_block as u64) * of_walk).min(i32::MAX as u64) as u32,
             threads: threads as u32,
         }
     }

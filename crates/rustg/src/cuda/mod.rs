@@ -9,7 +9,7 @@ mod grid;
 mod print;
 mod scalar;
 
-pub use grid::{Grid, Launch, Walk};
+pub use grid::{Grid, Launch, Part, Walk};
 pub use print::print;
 pub use scalar::{c_type, prelude};
 

@@ -1,6 +1,6 @@
 //! The text of a kernel.
 use super::ENTRY;
-use super::grid::{Grid, Walk};
+use super::grid::{Grid, Part, Walk};
 use super::scalar::{arith_name, c_type, expression, fold, function_name, identity, prelude, wins};
 use crate::tile::{store_walks, walking};
 use crate::{AxisId, AxisSet, Id, Instr, Size, Store, TileProg, View};
@@ -52,7 +52,8 @@ impl Printer<'_> {
         let nest = &self.prog.nest;
         line!(self.out, "typedef {} ix;", if self.grid.narrow { "i32" } else { "i64" });
         let (buffers, sizes) = (nest.buffers.len().max(1), nest.sizes.max(1));
-        line!(self.out, "struct Args {{ u8* b[{buffers}]; i64 s[{sizes}]; Fault* fault; u64 step; }};");
+        let scratch = if self.grid.part == Part::Whole { "" } else { " u8* scratch;" };
+        line!(self.out, "struct Args {{ u8* b[{buffers}]; i64 s[{sizes}]; Fault* fault; u64 step;{scratch} }};");
         let threads = self.grid.walk.map_or(256, |w| w.threads());
         line!(
             self.out,
@@ -205,13 +206,18 @@ impl Printer<'_> {
                 16 * points
             );
         }
-        line!(self.out, "    const i64 own = (i64)blockIdx.x * {points} + pt, points = {};", self.all_points());
-        line!(self.out, "    const bool live = own < points;");
-        line!(self.out, "    const i64 point = live ? own : 0;");
-        self.coordinates("point");
         let extent = nest.walk().map_or(Size::Const(0), |w| nest.axes[w.index()].extent);
         line!(self.out, "    const ix n = {};", self.size(extent));
         line!(self.out, "    const ix blocks = (n + 4095) / 4096;");
+        let mut tile = "(i64)blockIdx.x";
+        if self.grid.part == Part::Blocks {
+            line!(self.out, "    const u32 parts = (u32)((blocks + {groups} - 1) / {groups});");
+            tile = "(i64)(blockIdx.x / parts)";
+        }
+        line!(self.out, "    const i64 own = {tile} * {points} + pt, points = {};", self.all_points());
+        line!(self.out, "    const bool live = own < points;");
+        line!(self.out, "    const i64 point = live ? own : 0;");
+        self.coordinates("point");
         if walk.one_block {
             line!(self.out, "    const ix chunk = 1;");
         } else {
@@ -226,6 +232,9 @@ impl Printer<'_> {
             let rows: Vec<usize> = (0..nest.instrs.len()).filter(here).collect();
             rows.into_iter().for_each(|i| self.instr(i, "    "));
             self.phase(phase, walk);
+        }
+        if self.grid.part == Part::Blocks {
+            return;
         }
         let ends: Vec<&Store> = nest.stores.iter().filter(|s| !store_walks(nest, s, &self.walks)).collect();
         if !ends.is_empty() {
@@ -252,16 +261,33 @@ impl Printer<'_> {
         for &r in &reductions {
             self.start(r, walk);
         }
+        let apart = self.grid.part == Part::Blocks;
+        let block =
+            if apart { format!("(ix)(blockIdx.x % parts) * {} + group", walk.groups) } else { "group * chunk + j".into() };
         line!(self.out, "    for (ix j = 0; j < chunk; j++) {{");
         line!(
             self.out,
-            "        const ix block = group * chunk + j, first = block * 4096, end = first + 4096 < n ? first + 4096 : n;"
+            "        const ix block = {block}, first = block * 4096, end = first + 4096 < n ? first + 4096 : n;"
         );
         for &r in &reductions {
             if let Instr::Reduce(f, x) = nest.instrs[r] {
                 let t = prog.types[x.index()];
                 line!(self.out, "        {} acc{r} = {};", c_type(t), identity(f, t));
             }
+        }
+        if self.grid.part == Part::Joined {
+            for (slot, &r) in reductions.iter().enumerate() {
+                let Instr::Reduce(_, x) = nest.instrs[r] else { continue };
+                let c = c_type(prog.types[x.index()]);
+                let at = format!("((u64*)a.scratch + ({slot} * points + point) * blocks + block)");
+                line!(self.out, "        if (block < blocks) acc{r} = *(const {c}*){at};");
+                self.finish_block(r, walk);
+            }
+            line!(self.out, "    }}");
+            for &r in &reductions {
+                self.finish(r, walk);
+            }
+            return;
         }
         let masked = if stores.is_empty() { "" } else { "live && " };
         let unroll = if needed.len() < 40 { 4 } else { 1 };
@@ -292,6 +318,18 @@ impl Printer<'_> {
             self.finish_block(r, walk);
         }
         line!(self.out, "    }}");
+        if apart {
+            line!(self.out, "    if (live && lane == 0) {{");
+            line!(self.out, "        const ix block = {block};");
+            for (slot, &r) in reductions.iter().enumerate() {
+                let Instr::Reduce(_, x) = nest.instrs[r] else { continue };
+                let c = c_type(prog.types[x.index()]);
+                let at = format!("((u64*)a.scratch + ({slot} * points + own) * blocks + block)");
+                line!(self.out, "        if (block < blocks) *({c}*){at} = sum{r};");
+            }
+            line!(self.out, "    }}");
+            return;
+        }
         for &r in &reductions {
             self.finish(r, walk);
         }
@@ -340,7 +378,9 @@ impl Printer<'_> {
         let Instr::Reduce(f, x) = self.prog.nest.instrs[r] else { return };
         let t = self.prog.types[x.index()];
         let (acc, c) = (format!("acc{r}"), c_type(t));
-        if walk.lanes_first {
+        if self.grid.part == Part::Joined {
+            // Every lane has the block's.
+        } else if walk.lanes_first {
             for half in [8, 4, 2, 1] {
                 let next = fold(f, t, &acc, &format!("lane_after(mask, {acc}, {half})"));
                 line!(self.out, "        {acc} = {next};");
