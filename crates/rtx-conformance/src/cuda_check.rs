@@ -70,6 +70,15 @@ fn attention(half: DType, sizes: [usize; 5], causal: bool, lie: u8, device: &Dev
     Ok((format!("attention {half} {sizes:?} causal {causal} lie {lie}"), errors))
 }
 
+/// Sums that are split over launches have the processor's bits: error 0, or 1.
+fn sums(sizes: &[usize], dtype: DType, f: fn(&Tensor) -> Tensor, device: &Device) -> Result<Found> {
+    let x = torch::randn(sizes.to_vec()).to(dtype);
+    let want = f(&x).to(F32).to_vec::<f32>()?;
+    let got = f(&x.to(device)).to(Device::cpu()).to(F32).to_vec::<f32>()?;
+    let same = got.iter().map(|x| x.to_bits()).eq(want.iter().map(|x| x.to_bits()));
+    Ok((format!("sums of {dtype} {sizes:?}"), vec![if same { 0.0 } else { 1.0 }]))
+}
+
 /// Prints every check; false where one fails.
 ///
 /// # Errors
@@ -108,6 +117,12 @@ pub fn run() -> Result<bool> {
         for (sizes, causal, lie) in cases {
             found.push(attention(half, sizes, causal, lie, &device));
         }
+    }
+    for dtype in [F32, BF16] {
+        found.push(sums(&[1_000_003], dtype, |x| x.sum(..), &device));
+        found.push(sums(&[3, 400_001], dtype, |x| (x * x).sum(-1), &device));
+        found.push(sums(&[16_384, 96], dtype, |x| x.sum(0), &device));
+        found.push(sums(&[9_000, 770], dtype, |x| (x * 2.0).amax(0), &device));
     }
     let mut right = true;
     for one in found {

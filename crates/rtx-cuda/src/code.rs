@@ -96,9 +96,7 @@ impl CudaCode {
     /// Equal for sizes that need the same kernels.
     pub(crate) fn need(&self, sizes: &[i64]) -> u64 {
         match self {
-            CudaCode::Tile(tile) => {
-                tile.own_sizes(sizes).map_or(0, |sizes| tile_need(&tile.program, sizes))
-            }
+            CudaCode::Tile(tile) => tile.own_sizes(sizes).map_or(0, |sizes| tile_need(&tile.program, sizes)),
             CudaCode::Native(native) => native.need(sizes),
         }
     }

@@ -226,7 +226,11 @@ impl Printer<'_> {
         if groups > 1 || !lanes_first {
             line!(self.out, "    __shared__ u64 shared[{}], shared_at[{}];", walk.threads(), walk.threads());
         }
-        let last = prog.phases.last().map_or(0, |p| *p + 1).max(prog.store_phase);
+        // What comes after the blocks is the joining launch's.
+        let last = match self.grid.part {
+            Part::Blocks => 0,
+            _ => prog.phases.last().map_or(0, |p| *p + 1).max(prog.store_phase),
+        };
         for phase in 0..=last {
             let here = |i: &usize| prog.phases[*i] == phase && !self.walks[*i] && !nest.instrs[*i].is_reduction();
             let rows: Vec<usize> = (0..nest.instrs.len()).filter(here).collect();
@@ -262,8 +266,11 @@ impl Printer<'_> {
             self.start(r, walk);
         }
         let apart = self.grid.part == Part::Blocks;
-        let block =
-            if apart { format!("(ix)(blockIdx.x % parts) * {} + group", walk.groups) } else { "group * chunk + j".into() };
+        let block = if apart {
+            format!("(ix)(blockIdx.x % parts) * {} + group", walk.groups)
+        } else {
+            "group * chunk + j".into()
+        };
         line!(self.out, "    for (ix j = 0; j < chunk; j++) {{");
         line!(
             self.out,
