@@ -96,7 +96,10 @@ impl Grid {
             _ => true,
         });
         let walks = walking(nest);
-        if folds == 0 || !plain || nest.stores.iter().any(|s| store_walks(nest, s, &walks)) {
+        // What is stored on the way is stored by the blocks, and then nothing that rows share may lie there.
+        let stores = nest.stores.iter().any(|s| store_walks(nest, s, &walks));
+        let loads_rows = nest.instrs.iter().zip(&walks).any(|(i, walks)| matches!(i, Instr::Load(_)) && !walks);
+        if folds == 0 || !plain || stores && (prog.store_phase != 0 || loads_rows) {
             return None;
         }
         let extent = value(nest.axes[nest.walk()?.index()].extent, sizes).max(0);
