@@ -36,8 +36,8 @@ pub fn cuda_driver(index: usize) -> Result<Arc<CudaDevice>> {
     open(index).map(|opened| opened.driver)
 }
 
-/// The compiler for GPUs: it claims what has a kernel there; attention and cross-entropy, which have none of their own
-/// yet, are expanded into their bodies. Needs no GPU.
+/// The compiler for GPUs: it claims what has a kernel there; cross-entropy, which has none of its own yet, and attention
+/// that is not of halves are expanded into their bodies. Needs no GPU.
 pub fn cuda_compiler() -> Compiler {
     let here = |claim: &Arc<dyn Claim>| rtx_kernel_cuda::CLAIMS.contains(&claim.name());
     Compiler::new(rtx_kernel_cpu::claims().into_iter().filter(here).collect())

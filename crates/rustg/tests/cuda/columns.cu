@@ -2,12 +2,12 @@ typedef i32 ix;
 struct Args { u8* b[2]; i64 s[1]; Fault* fault; u64 step; };
 extern "C" __global__ void __launch_bounds__(512) kernel(const __grid_constant__ Args a) {
     const u32 tid = threadIdx.x, pt = tid % 32, lane = tid / 32 % 16, group = tid / 512;
+    const ix n = ((ix)64ll);
+    const ix blocks = (n + 4095) / 4096;
     const i64 own = (i64)blockIdx.x * 32 + pt, points = (i64)(((ix)300ll));
     const bool live = own < points;
     const i64 point = live ? own : 0;
     const ix c0 = (ix)point;
-    const ix n = ((ix)64ll);
-    const ix blocks = (n + 4095) / 4096;
     const ix chunk = 1;
     __shared__ u64 shared[512], shared_at[512];
     f32 sum1 = From<f32>::raw(0x0ull);

@@ -3,12 +3,12 @@ struct Args { u8* b[3]; i64 s[1]; Fault* fault; u64 step; };
 extern "C" __global__ void __launch_bounds__(512) kernel(const __grid_constant__ Args a) {
     const u32 tid = threadIdx.x, lane = tid & 15, group = tid / 16 % 4, pt = tid / 64;
     const u32 mask = 0xffffu << (tid & 16);
+    const ix n = ((ix)9000ll);
+    const ix blocks = (n + 4095) / 4096;
     const i64 own = (i64)blockIdx.x * 8 + pt, points = (i64)(((ix)6ll));
     const bool live = own < points;
     const i64 point = live ? own : 0;
     const ix c0 = (ix)point;
-    const ix n = ((ix)9000ll);
-    const ix blocks = (n + 4095) / 4096;
     const ix chunk = 1;
     __shared__ u64 shared[512], shared_at[512];
     f32 sum1 = From<f32>::raw(0xff800000ull);
