@@ -14,7 +14,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::hash::{Hash, Hasher};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// An entry of a loaded module. Modules stay loaded: code is shared by plans and bounded by the runtime's cache.
 pub(crate) struct Function(Handle);
@@ -80,8 +80,8 @@ impl Function {
 
 /// What this driver's code is.
 pub(crate) enum CudaCode {
-    Tile(TileCode),
-    Native(NativeCode),
+    Tile(Box<TileCode>),
+    Native(Box<NativeCode>),
 }
 
 impl CudaCode {
@@ -241,17 +241,10 @@ impl TileCode {
     }
 }
 
-/// Are long reductions of few rows split over launches? Asked for by `RTX_CUDA_SPLIT`.
-fn splits() -> bool {
-    static ASKED: OnceLock<bool> = OnceLock::new();
-    *ASKED.get_or_init(|| std::env::var_os("RTX_CUDA_SPLIT").is_some())
-}
-
 /// How a program runs for these sizes, and the bytes of scratch memory that its launches share.
 fn grids(program: &TileProg, sizes: &[i64]) -> (Vec<cuda::Grid>, usize) {
     let grid = cuda::Grid::new(program, sizes);
-    let split = if splits() { grid.split(program, sizes) } else { None };
-    match split {
+    match grid.split(program, sizes) {
         Some((parts, bytes)) => (parts.into(), bytes),
         None => (vec![grid], 0),
     }

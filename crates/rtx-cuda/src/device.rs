@@ -381,10 +381,12 @@ impl Device for CudaDevice {
 
     fn load(&self, source: &KernelSource) -> Result<Arc<dyn Code>> {
         match source.lang {
-            Lang::Tile => Ok(Arc::new(CudaCode::Tile(TileCode::parse(&self.context, &source.name, &source.text)?))),
+            Lang::Tile => {
+                Ok(Arc::new(CudaCode::Tile(Box::new(TileCode::parse(&self.context, &source.name, &source.text)?))))
+            }
             Lang::Native => {
                 let program = native_program(&self.templates, &source.text)?;
-                Ok(Arc::new(CudaCode::Native(NativeCode::new(&self.context, &source.name, program)?)))
+                Ok(Arc::new(CudaCode::Native(Box::new(NativeCode::new(&self.context, &source.name, program)?))))
             }
         }
     }
