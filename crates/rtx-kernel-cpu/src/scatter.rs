@@ -6,7 +6,7 @@
 //!
 //! Each element of the result is one thread's, which walks all updates in order: bits do not depend on threads.
 use rtx_core::{DType, Result};
-use rtx_cpu::{isa, pool};
+use rtx_cpu::{isa, pool, with_scratch};
 use rtx_hal::{Code, Device, ErrorSlot, Launch, NativeKernel, malformed};
 use rtx_ir::ScatterOp;
 use std::any::Any;
@@ -126,11 +126,24 @@ impl<T: Element> Code for ScatterCode<T> {
             } else {
                 (cut(problem.size, 1), 0..problem.inner)
             };
-            isa().run(
-                #[inline(always)]
-                // SAFETY: the caller's promise; parts are apart.
-                || unsafe { problem.run_part(rows, columns, part == 0) },
-            )
+            let rest = cut(problem.size, 1);
+            let words = if problem.x.is_none() { problem.size.div_ceil(64) } else { 0 };
+            with_scratch(words * size_of::<u64>(), |scratch| {
+                isa().run(
+                    #[inline(always)]
+                    // SAFETY: the caller's promise; parts are apart; the scratch has room for the words.
+                    || unsafe {
+                        match words {
+                            0 => problem.run_part(rows, columns, part == 0),
+                            _ => {
+                                scratch.write_bytes(0, words * size_of::<u64>());
+                                let met = Met(std::slice::from_raw_parts_mut(scratch.cast(), words));
+                                problem.run_part_from_zeros((rows, rest), columns, part == 0, met)
+                            }
+                        }
+                    },
+                )
+            })
         });
     }
     fn as_any(&self) -> &dyn Any {
@@ -177,53 +190,115 @@ impl<'a, T: Element> Problem<'a, T> {
             self.start(rows.clone(), columns.clone());
             for outer in 0..self.outer {
                 for i in 0..self.count {
-                    let index = self.indices.wrapping_offset(i as isize * self.index_step).read_unaligned();
-                    if !(0..self.size as i64).contains(&index) {
-                        if reports {
-                            self.error.report(index, self.size as i64);
-                        }
-                    } else if rows.contains(&(index as usize)) {
-                        self.combine(outer, index as usize, i, columns.clone());
+                    if let Some(row) = self.index(i, reports).filter(|row| rows.contains(row)) {
+                        self.combine(outer, row, i, columns.clone(), false);
                     }
                 }
             }
         }
     }
+    /// The same of a result that starts as zeros: the first update of a row is written over what is there, and zeros
+    /// are written only where no update came, by whoever has the row among its `rest`.
+    #[inline(always)]
+    unsafe fn run_part_from_zeros(
+        &self,
+        (rows, rest): (Range<usize>, Range<usize>),
+        columns: Range<usize>,
+        reports: bool,
+        mut met: Met<'_>,
+    ) {
+        for outer in 0..self.outer {
+            met.0.fill(0);
+            // SAFETY: the caller's promise; indices are below `size`.
+            unsafe {
+                for i in 0..self.count {
+                    if let Some(row) = self.index(i, reports).filter(|row| rows.contains(row)) {
+                        let fresh = met.insert(row);
+                        self.combine(outer, row, i, columns.clone(), fresh);
+                    }
+                }
+                for row in rest.clone() {
+                    if !met.has(row) {
+                        let (at, all) = ((outer, row), 0..self.inner);
+                        each(self.result, self.result, at, at, all, |_, _| T::default());
+                    }
+                }
+            }
+        }
+    }
+    /// The row of an update; `None` for one outside.
+    #[inline(always)]
+    unsafe fn index(&self, update: usize, reports: bool) -> Option<usize> {
+        // SAFETY: the caller's promise.
+        let index = unsafe { self.indices.wrapping_offset(update as isize * self.index_step).read_unaligned() };
+        let inside = (0..self.size as i64).contains(&index);
+        if !inside && reports {
+            self.error.report(index, self.size as i64);
+        }
+        inside.then_some(index as usize)
+    }
 
-    /// The result before the first update.
+    /// The result before the first update of an operand.
     #[inline(always)]
     unsafe fn start(&self, rows: Range<usize>, columns: Range<usize>) {
-        if self.x.is_some_and(|x| x.ptr == self.result.ptr) {
-            return;
-        }
+        let Some(x) = self.x.filter(|x| x.ptr != self.result.ptr) else { return };
         for outer in 0..self.outer {
             for row in rows.clone() {
                 // SAFETY: the caller's promise.
-                unsafe {
-                    match self.x {
-                        Some(x) => each(x, self.result, (outer, row), (outer, row), columns.clone(), |_, new| new),
-                        None => each(self.result, self.result, (outer, row), (outer, row), columns.clone(), |_, _| {
-                            T::default()
-                        }),
-                    }
-                }
+                unsafe { each(x, self.result, (outer, row), (outer, row), columns.clone(), |_, new| new) }
             }
         }
     }
 
+    /// One update; of a `fresh` row, into zeros instead of what is there.
     #[inline(always)]
-    unsafe fn combine(&self, outer: usize, row: usize, update: usize, columns: Range<usize>) {
-        let (from, to) = ((outer, update), (outer, row));
+    unsafe fn combine(&self, outer: usize, row: usize, update: usize, columns: Range<usize>, fresh: bool) {
         // SAFETY: the caller's promise.
         unsafe {
             match self.op {
-                ScatterOp::Set => each(self.updates, self.result, from, to, columns, |_, new| new),
-                ScatterOp::Add => each(self.updates, self.result, from, to, columns, T::add),
-                ScatterOp::Mul => each(self.updates, self.result, from, to, columns, T::mul),
-                ScatterOp::Min => each(self.updates, self.result, from, to, columns, T::least),
-                ScatterOp::Max => each(self.updates, self.result, from, to, columns, T::greatest),
+                ScatterOp::Set => self.update(outer, row, update, columns, false, |_, new| new),
+                ScatterOp::Add => self.update(outer, row, update, columns, fresh, T::add),
+                ScatterOp::Mul => self.update(outer, row, update, columns, fresh, T::mul),
+                ScatterOp::Min => self.update(outer, row, update, columns, fresh, T::least),
+                ScatterOp::Max => self.update(outer, row, update, columns, fresh, T::greatest),
             }
         }
+    }
+    #[inline(always)]
+    unsafe fn update(
+        &self,
+        outer: usize,
+        row: usize,
+        update: usize,
+        columns: Range<usize>,
+        fresh: bool,
+        f: impl Fn(T, T) -> T,
+    ) {
+        let (from, to) = ((outer, update), (outer, row));
+        // SAFETY: the caller's promise.
+        unsafe {
+            match fresh {
+                true => each(self.updates, self.result, from, to, columns, |_, new| f(T::default(), new)),
+                false => each(self.updates, self.result, from, to, columns, f),
+            }
+        }
+    }
+}
+
+/// Rows that have had an update.
+struct Met<'a>(&'a mut [u64]);
+
+impl Met<'_> {
+    /// Was it new?
+    #[inline(always)]
+    fn insert(&mut self, row: usize) -> bool {
+        let new = !self.has(row);
+        self.0[row / 64] |= 1 << (row % 64);
+        new
+    }
+    #[inline(always)]
+    fn has(&self, row: usize) -> bool {
+        self.0[row / 64] >> (row % 64) & 1 != 0
     }
 }
 

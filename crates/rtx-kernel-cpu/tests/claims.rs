@@ -288,6 +288,8 @@ fn scatters_are_their_loops() {
     check("scatter_along", "i64[9] in -9..9, i64[30] in 0..9, i64[30] in -9..9, 0, \"add\"", 0);
     check("scatter_along", "f32[300,64] in -1..1, i64[500] in 0..300, f32[500,64] in -1..1, 0, \"add\"", 64);
     check("embedding_grad", "f32[4,50,33] in -1..1, i64[4,50] in 0..70, 70", 64);
+    check("embedding_grad", "f32[150,64] in -1..1, i64[150] in 0..300, 300", 64);
+    check("embedding_grad", "f32[900,3] in -1..1, i64[900] in 0..9000, 9000", 64);
     check("embedding_grad", "f32[0,8] in -1..1, i64[0] in 0..5, 5", 0);
 }
 
