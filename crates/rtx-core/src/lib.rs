@@ -19,7 +19,7 @@ pub use scalar::Scalar;
 pub use shape::{Dim, Layout, Shape, SymId, contiguous_strides};
 
 /// Version of the numerics: changes whenever any kernel's bits may change (contract N8).
-pub const NUMERICS_VERSION: u32 = 1;
+pub const NUMERICS_VERSION: u32 = 2;
 
 /// Defines a `u32` id newtype.
 #[macro_export]

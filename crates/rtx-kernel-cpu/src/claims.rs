@@ -97,10 +97,17 @@ impl Claim for GemmClaim {
     }
     fn absorb_casts(&self, claimed: &mut Claimed, sources: &[Option<(ValueId, DType)>], target: &Target) {
         let &[Some((lhs, l)), Some((rhs, r))] = sources else { return };
-        if l != r || !is_half(l) || claimed.text != "gemm f32" || !has_tensor_cores(target) {
+        if l != r || claimed.text != "gemm f32" {
             return;
         }
-        // Products of halves are exact in f32: only the order of the sums is the tensor cores'.
+        // One row or one column is summed as f32 either way.
+        let is_one = |extent: &Extent| extent.iter().all(|d| *d == Dim::Const(1));
+        let pairs =
+            target.family == "cpu" && l == DType::BF16 && !is_one(&claimed.dims[2]) && !is_one(&claimed.dims[3]);
+        if !(pairs || has_tensor_cores(target) && is_half(l)) {
+            return;
+        }
+        // Products of halves are exact in f32: only the order of the sums is the tensor cores' or the pairs'.
         claimed.text = format!("gemm {l} f32");
         (claimed.operands[0].value, claimed.operands[1].value) = (lhs, rhs);
     }

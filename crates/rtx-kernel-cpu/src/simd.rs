@@ -39,6 +39,12 @@ impl Number for f32 {
 /// correctly rounded sums: proved algorithms using rounding to odd", 2008.
 #[inline(always)]
 fn fma_through_f64(a: f32, b: f32, c: f32) -> f32 {
+    odd_through_f64(a, b, c) as f32
+}
+
+/// `a * b + c`, rounded to odd in f64.
+#[inline(always)]
+pub(crate) fn odd_through_f64(a: f32, b: f32, c: f32) -> f64 {
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
     let sum = product + c;
     // What the addition lost (Knuth); NaN where the sum is not finite, and then nothing is changed.
@@ -47,7 +53,7 @@ fn fma_through_f64(a: f32, b: f32, c: f32) -> f32 {
     let bits = sum.to_bits();
     let step = u64::from(lost.abs() > 0.0) & !bits & 1;
     let outwards = (bits ^ lost.to_bits()) >> 63 == 0;
-    f64::from_bits(if outwards { bits + step } else { bits - step }) as f32
+    f64::from_bits(if outwards { bits + step } else { bits - step })
 }
 
 impl Number for f64 {
@@ -111,7 +117,7 @@ pub unsafe trait Vector: Copy {
 
 /// A vector made of scalars, for machines and element types without a better one.
 #[derive(Clone, Copy)]
-pub struct Scalars<T>([T; 4]);
+pub struct Scalars<T>(pub(crate) [T; 4]);
 
 // SAFETY: plain reads and writes of the elements named.
 unsafe impl<T: Number> Vector for Scalars<T> {
@@ -185,10 +191,10 @@ mod x86 {
 
     /// Eight f32 in AVX2.
     #[derive(Clone, Copy)]
-    pub struct F32x8(__m256);
+    pub struct F32x8(pub(crate) __m256);
     /// Sixteen f32 in AVX-512.
     #[derive(Clone, Copy)]
-    pub struct F32x16(__m512);
+    pub struct F32x16(pub(crate) __m512);
     /// Four f64 in AVX2.
     #[derive(Clone, Copy)]
     pub struct F64x4(__m256d);

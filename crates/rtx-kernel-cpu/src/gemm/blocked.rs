@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Steps of k that one sum of fmas runs over.
 pub(crate) const CHUNK: usize = 512;
 /// Columns of C that are worked on together: a multiple of every tile's width.
-const COLUMNS: usize = 1008;
+pub(crate) const COLUMNS: usize = 1008;
 /// With fewer columns, A is read where it lies: packing it would not pay.
 const PACK_A_FROM: usize = 768;
 /// With at most this many tiles of rows, B is read where it lies if its rows are contiguous.
@@ -21,7 +21,7 @@ const DIRECT_B_TILES: usize = 1;
 
 /// Rows of C that are worked on together, so that a packed block of A takes about 300 KB of L2: a multiple of every
 /// tile's height.
-fn block_rows<T>() -> usize {
+pub(crate) fn block_rows<T>() -> usize {
     if size_of::<T>() == 4 { 144 } else { 72 }
 }
 
@@ -115,7 +115,7 @@ impl<T: GemmNumber> Work<'_, T> {
         }
         let mut j = columns.start;
         while j < columns.end {
-            let panel = Panel { j, width: self.panel_width(columns.end - j) };
+            let panel = Panel { j, width: self.kernels.panel_width(columns.end - j) };
             // SAFETY: the caller's promise.
             unsafe {
                 let (b, b_step) = self.strip_of_b(panel, columns.start, steps, rows.start == self.rows.start);
@@ -126,13 +126,6 @@ impl<T: GemmNumber> Work<'_, T> {
             }
             j += panel.width;
         }
-    }
-
-    /// As wide as a tile may be; what would leave a sliver of at most one vector is split more evenly.
-    fn panel_width(&self, left: usize) -> usize {
-        let (lanes, widest) = (self.kernels.lanes, self.kernels.columns);
-        let sliver = left > widest && left <= widest + lanes;
-        if sliver && widest >= 3 * lanes { widest - lanes } else { left.min(widest) }
     }
 
     /// Packs strips of A one tile high, one after the other.
@@ -209,23 +202,24 @@ impl<T: GemmNumber> Work<'_, T> {
         let tiles = if self.pack_a { kernels.packed } else { kernels.in_place };
         let run = tiles[panel.width.div_ceil(kernels.lanes) - 1][height - 1];
         // SAFETY: the operands hold the tile; `kernels` are for this machine.
-        unsafe { if p.c.column == 1 { run(&tile) } else { self.tile_with_columns_apart(&tile, height, run) } }
+        unsafe { if p.c.column == 1 { run(&tile) } else { run_apart(&tile, height, p.c.column, run) } }
     }
+}
 
-    /// A tile of a C whose columns are not neighbours: computed aside, then put or added element by element.
-    unsafe fn tile_with_columns_apart(&self, tile: &Tile<T>, height: usize, run: unsafe fn(&Tile<T>)) {
-        const ROW: usize = 48;
-        let mut aside = [T::ZERO; ROW * 8];
-        // SAFETY: a tile has at most 8 rows of 48 columns.
-        unsafe { run(&Tile { c: aside.as_mut_ptr(), c_row: ROW as isize, add: false, ..*tile }) }
-        let apart = self.operands.product.c.column;
-        for i in 0..height {
-            for j in 0..tile.columns {
-                let c = tile.c.wrapping_offset(i as isize * tile.c_row + j as isize * apart);
-                let x = aside[i * ROW + j];
-                // SAFETY: element (i, j) of the tile is C's.
-                unsafe { c.write(if tile.add { c.read().plus(x) } else { x }) }
-            }
+/// A tile of a C whose columns are `apart`: computed aside, then put or added element by element. Never inlined, so that
+/// who changes how numbers are rounded around a call of it changes it for all of it.
+#[inline(never)]
+pub(crate) unsafe fn run_apart<T: GemmNumber>(tile: &Tile<T>, height: usize, apart: isize, run: unsafe fn(&Tile<T>)) {
+    const ROW: usize = 48;
+    let mut aside = [T::ZERO; ROW * 8];
+    // SAFETY: a tile has at most 8 rows of 48 columns.
+    unsafe { run(&Tile { c: aside.as_mut_ptr(), c_row: ROW as isize, add: false, ..*tile }) }
+    for i in 0..height {
+        for j in 0..tile.columns {
+            let c = tile.c.wrapping_offset(i as isize * tile.c_row + j as isize * apart);
+            let x = aside[i * ROW + j];
+            // SAFETY: element (i, j) of the tile is C's.
+            unsafe { c.write(if tile.add { c.read().plus(x) } else { x }) }
         }
     }
 }

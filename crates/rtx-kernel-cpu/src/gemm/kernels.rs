@@ -23,6 +23,15 @@ pub(crate) struct Kernels<T: 'static> {
     pub gemv: GemvFn<T>,
 }
 
+impl<T> Kernels<T> {
+    /// As wide as a tile may be; what would leave a sliver of at most one vector is split more evenly.
+    pub fn panel_width(&self, left: usize) -> usize {
+        let (lanes, widest) = (self.lanes, self.columns);
+        let sliver = left > widest && left <= widest + lanes;
+        if sliver && widest >= 3 * lanes { widest - lanes } else { left.min(widest) }
+    }
+}
+
 /// An element type that gemm is compiled for.
 pub(crate) trait GemmNumber: Number {
     /// The inner loops for an instruction set that the machine has.

@@ -1,7 +1,7 @@
 //! The claim's kernel `gemm`: batched matrix products of any strides, with an epilogue that runs on each block of C
 //! while it is in cache.
 //!
-//! Text: `<dtype>` (f32, f64, i32, i64), then from the second line on the tile program of the epilogue, if any.
+//! Text: `<dtype>` (f32, f64, i32, i64) or `bf16 f32` (A and B are bf16, C is f32: see [`half`]), then from the second line on the tile program of the epilogue, if any.
 //! Buffers: A, B, C, then the epilogue's others. Sizes: see [`Product::parse`], then the epilogue's own.
 //!
 //! Numerics (contract N3), the same for every instruction set, stride and number of threads: an output is the sum of
@@ -9,6 +9,7 @@
 //! column it is the 16-lane tree of [`gemv`]. Integers wrap. Without k it is 0.
 mod blocked;
 mod gemv;
+mod half;
 mod kernels;
 mod pack;
 mod product;
@@ -45,6 +46,9 @@ impl NativeKernel for Gemm {
     fn load(&self, text: &str, device: &dyn Device) -> Result<Arc<dyn Code>> {
         let (dtype, epilogue) = text.split_once('\n').unwrap_or((text, ""));
         let epilogue = Epilogue::load(epilogue, device, 4)?;
+        if dtype.trim() == "bf16 f32" {
+            return Ok(Arc::new(GemmCode::<Bf16>::new(epilogue)));
+        }
         match DType::parse(dtype.trim()) {
             Some(DType::F32) => Ok(Arc::new(GemmCode::<f32>::new(epilogue))),
             Some(DType::F64) => Ok(Arc::new(GemmCode::<f64>::new(epilogue))),
@@ -66,7 +70,30 @@ impl<T> GemmCode<T> {
     }
 }
 
-impl<T: GemmNumber> Code for GemmCode<T> {
+/// How A and B lie in memory.
+trait Operand: Send + Sync + 'static {
+    /// See [`multiply`].
+    unsafe fn multiply(product: &Product, buffers: [*mut u8; 3], done: &(dyn Fn(Part) + Sync));
+}
+
+impl<T: GemmNumber> Operand for T {
+    unsafe fn multiply(product: &Product, [a, b, c]: [*mut u8; 3], done: &(dyn Fn(Part) + Sync)) {
+        // SAFETY: the caller's promise.
+        unsafe { multiply::<T>(product, a.cast(), b.cast(), c.cast(), done) }
+    }
+}
+
+/// Pairs of bf16.
+struct Bf16;
+
+impl Operand for Bf16 {
+    unsafe fn multiply(product: &Product, [a, b, c]: [*mut u8; 3], done: &(dyn Fn(Part) + Sync)) {
+        // SAFETY: the caller's promise.
+        unsafe { half::multiply(half::Pairs::of(isa()), product, a.cast(), b.cast(), c.cast(), done) }
+    }
+}
+
+impl<T: Operand> Code for GemmCode<T> {
     unsafe fn run(&self, launch: &Launch<'_>) {
         let product = Product::parse(launch.sizes);
         let [a, b, c] = [launch.buffers[0], launch.buffers[1], launch.buffers[2]];
@@ -80,7 +107,7 @@ impl<T: GemmNumber> Code for GemmCode<T> {
             }
         };
         // SAFETY: the caller says that the buffers are what the sizes say.
-        unsafe { multiply::<T>(&product, a.cast(), b.cast(), c.cast(), &done) }
+        unsafe { T::multiply(&product, [a, b, c], &done) }
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -376,3 +376,92 @@ fn an_epilogue_over_other_axes_is_refused() {
     assert!(load(&format!("gemm f32\n{three_axes}")).is_err());
     assert!(load("gemm f32\nnonsense").is_err());
 }
+
+/// bf16 of every kind: like each other in size, so that sums cancel; any bits; near the smallest.
+fn some_half(random: u64) -> u16 {
+    match random % 8 {
+        0 => (random >> 20) as u16 & 0xbfff,
+        1 => (random >> 20) as u16 & 0x80ff,
+        2 | 3 => 0x1f80 | (random >> 20) as u16 & 0x80ff,
+        _ => 0x3f80 | (random >> 20) as u16 & 0x807f,
+    }
+}
+
+#[test]
+fn pairs_of_halves_have_the_same_bits_every_way() {
+    use Lies::*;
+    let shapes =
+        [(2, 2, 1), (3, 5, 2), (8, 48, 16), (9, 65, 17), (23, 57, 139), (13, 49, 1027), (150, 70, 36), (5, 1, 9)];
+    let layouts = [PLAIN, [Transposed; 3], [Plain, Transposed, Plain], [Apart; 3], [Plain, Shared, Plain]];
+    for (m, n, k) in shapes {
+        for (lies, batch) in layouts.into_iter().zip([[1, 1], [2, 1], [1, 1], [1, 1], [2, 2]]) {
+            let [b0, b1] = batch;
+            let (a_strides, a_len) = strides(lies[0], [b0, b1, m, k]);
+            let (b_strides, b_len) = strides(lies[1], [b0, b1, k, n]);
+            let (c_strides, c_len) = strides(lies[2], [b0, b1, m, n]);
+            let mut state = (m * 31 + n * 7 + k) as u64;
+            let mut values = |len: usize| -> Vec<u16> { (0..len).map(|_| some_half(random(&mut state))).collect() };
+            let (a, b) = (values(a_len), values(b_len));
+            let head = [b0, b1, m, n, k].map(|x| x as i64);
+            let product = Product::parse(&[&head[..], &a_strides, &b_strides, &c_strides].concat());
+            let _guard = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut want: Option<Vec<u32>> = None;
+            for pairs in half::ways() {
+                for threads in [1, 2, 3] {
+                    set_isa(Some(pairs.isa));
+                    pool::set_threads(threads);
+                    let (mut c, parts) = (vec![7f32; c_len], Mutex::new(Vec::new()));
+                    let done = |part: Part| parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
+                    // SAFETY: the vectors have every element that the strides reach.
+                    unsafe { half::multiply(pairs, &product, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), &done) }
+                    let what = format!("{head:?} {lies:?} on {} with {threads}", pairs.isa.name());
+                    check_parts(&parts.into_inner().unwrap_or_else(PoisonError::into_inner), [b0, b1, m, n], &what);
+                    let bits: Vec<u32> = c.iter().map(|x| if x.is_nan() { 0x7fc0_0000 } else { x.to_bits() }).collect();
+                    match &want {
+                        None => want = Some(bits),
+                        Some(want) => {
+                            let differs = bits.iter().zip(want).position(|(x, y)| x != y);
+                            assert!(differs.is_none(), "{what}: element {differs:?}");
+                        }
+                    }
+                }
+            }
+            set_isa(None);
+            pool::set_threads(0);
+        }
+    }
+}
+
+/// 2 × 2 outputs, each the sum of these pairs of products.
+fn sum_of_pairs(pairs: half::Pairs, products: &[[f32; 2]]) -> f32 {
+    let half = |x: f32| (x.to_bits() >> 16) as u16;
+    let k = products.len();
+    let a: Vec<u16> = [products, products].concat().iter().map(|p| half(p[0])).collect();
+    let b: Vec<u16> = products.iter().flat_map(|p| [half(p[1]); 2]).collect();
+    let k = k as i64;
+    let product = Product::parse(&[1, 1, 2, 2, k, 0, 0, k, 1, 0, 0, 2, 1, 0, 0, 2, 1]);
+    let mut c = [7f32; 4];
+    // SAFETY: two rows of k, k rows of two, two rows of two.
+    unsafe { half::multiply(pairs, &product, a.as_ptr(), b.as_ptr(), c.as_mut_ptr(), &|_| ()) }
+    c[3]
+}
+
+#[test]
+fn pairs_of_halves_go_odd_first_and_leave_no_denormals() {
+    let two = |exponent: i32| 2f32.powi(exponent);
+    let denormal = f32::from_bits(0x0040_0000);
+    for pairs in half::ways() {
+        let sum = |products: &[[f32; 2]]| sum_of_pairs(pairs, products);
+        // The even product is lost beside the large odd one unless it is added after the odd ones have cancelled.
+        assert_eq!(sum(&[[1.0, 1.0], [two(30), 1.0]]), two(30), "{}", pairs.isa.name());
+        assert_eq!(sum(&[[0.0, 0.0], [two(30), 1.0], [1.0, 1.0], [-two(30), 1.0]]), 1.0);
+        assert_eq!(sum(&[[denormal, two(100)], [0.0, 0.0]]), 0.0);
+        assert_eq!(sum(&[[two(-70), two(-70)], [0.0, 0.0]]).to_bits(), 0);
+        assert_eq!(sum(&[[-two(-70), two(-70)], [0.0, 0.0]]).to_bits(), 1 << 31);
+        // The smallest normal number less half a last place, less a whole one, less three quarters.
+        let least = [two(-63), two(-63)];
+        assert_eq!(sum(&[[-two(-75), two(-76)], least]), f32::MIN_POSITIVE, "{}", pairs.isa.name());
+        assert_eq!(sum(&[[-two(-75), two(-75)], least]), 0.0);
+        assert_eq!(sum(&[[-1.5 * two(-75), two(-76)], least]), 0.0, "{}", pairs.isa.name());
+    }
+}
