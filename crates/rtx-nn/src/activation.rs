@@ -15,36 +15,164 @@ macro_rules! activations { ($($(#[$doc:meta])* $T:ident $f:expr;)*) => { $(
 )* } }
 activations! {
     /// `max(x, 0)`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::ReLU.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ReLU F::relu;
     /// `min(max(x, 0), 6)`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::ReLU6.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ReLU6 Tensor::relu6;
     /// `x · Φ(x)`, by erf.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::GELU.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     GELU F::gelu;
     /// [`GELU`] by its tanh approximation, as GPT-2 has it: `nn.GELU("tanh")`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::GELUTanh.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     GELUTanh F::gelu_tanh;
     /// The hyperbolic tangent.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::Tanh.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Tanh Tensor::tanh;
     /// `1 / (1 + e⁻ˣ)`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::Sigmoid.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Sigmoid Tensor::sigmoid;
     /// `x · sigmoid(x)`, also called swish.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::SiLU.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     SiLU Tensor::silu;
     /// `x · tanh(softplus(x))` (Misra, arXiv:1908.08681).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::Mish.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Mish Tensor::mish;
     /// `log(sigmoid(x))`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::LogSigmoid.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     LogSigmoid Tensor::log_sigmoid;
     /// `x / (1 + |x|)`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::Softsign.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Softsign |x| x / (x.abs() + 1.0);
     /// `x - tanh(x)`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::Tanhshrink.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Tanhshrink Tensor::tanhshrink;
     /// `min(max(x + 3, 0), 6) / 6`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::Hardsigmoid.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Hardsigmoid Tensor::hardsigmoid;
     /// `x · hardsigmoid(x)`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::Hardswish.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Hardswish Tensor::hardswish;
     /// [`ELU`] with the scales that keep mean and variance (Klambauer et al., arXiv:1706.02515).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::SELU.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     SELU Tensor::selu;
     /// What it gets.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::Identity.forward(&tensor!([-1., 0., 2.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Identity Tensor::alias;
     /// [`Softmax`](crate::Softmax) over the channels of `[.., channels, height, width]`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::zeros([1, 2, 3, 3]); // two channels, equally likely everywhere
+    /// assert!(nn::Softmax2d.forward(&x).eq(0.5).all(..).item::<bool>()?);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Softmax2d |x| x.softmax(-3);
 }
 
@@ -81,21 +209,57 @@ macro_rules! with_numbers { ($(
 )* } }
 with_numbers! {
     /// `x` above 0, `alpha · (eˣ - 1)` below (Clevert et al., arXiv:1511.07289).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ELU::new().alpha(2.);
+    /// let y = layer.forward(&tensor!([-2., 0.25, 3.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ELU {
         /// What it tends to, far below 0; 1 at first.
         alpha = 1.0
     } |s, x| x.elu_with(options::Elu { alpha: Scalar::Float(s.alpha), ..Default::default() });
     /// `max(x, 0) + min(alpha · (e^(x/alpha) - 1), 0)` (Barron, arXiv:1704.07483).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::CELU::new().alpha(2.);
+    /// let y = layer.forward(&tensor!([-2., 0.25, 3.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     CELU {
         /// What it tends to, far below 0; 1 at first.
         alpha = 1.0
     } |s, x| x.celu_with(options::Celu { alpha: Scalar::Float(s.alpha) });
     /// `x` above 0, `negative_slope · x` below.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::LeakyReLU::new().negative_slope(0.1);
+    /// let y = layer.forward(&tensor!([-2., 0.25, 3.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     LeakyReLU {
         /// 0.01 at first.
         negative_slope = 0.01
     } |s, x| x.leaky_relu_with(options::LeakyRelu { negative_slope: Scalar::Float(s.negative_slope) });
     /// `log(1 + e^(beta · x)) / beta`; `x` itself where `beta · x` is above `threshold`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::Softplus::new().beta(2.).threshold(5.);
+    /// let y = layer.forward(&tensor!([-2., 0.25, 3.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Softplus {
         /// How sharp its bend is; 1 at first.
         beta = 1.0,
@@ -103,6 +267,15 @@ with_numbers! {
         threshold = 20.0
     } |s, x| x.softplus_with(options::Softplus { beta: Scalar::Float(s.beta), threshold: Scalar::Float(s.threshold) });
     /// Bounded on both sides.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::Hardtanh::new().min_val(-0.5).max_val(0.5);
+    /// let y = layer.forward(&tensor!([-2., 0.25, 3.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Hardtanh {
         /// The lower bound, -1 at first.
         min_val = -1.0,
@@ -110,11 +283,29 @@ with_numbers! {
         max_val = 1.0
     } |s, x| x.hardtanh_with(options::Hardtanh { min_val: Scalar::Float(s.min_val), max_val: Scalar::Float(s.max_val) });
     /// 0 within `lambd` of 0, `x` elsewhere.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::Hardshrink::new().lambd(1.);
+    /// let y = layer.forward(&tensor!([-2., 0.25, 3.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Hardshrink {
         /// 0.5 at first.
         lambd = 0.5
     } |s, x| x.hardshrink_with(options::Hardshrink { lambd: Scalar::Float(s.lambd) });
     /// 0 within `lambd` of 0, nearer to 0 by `lambd` elsewhere.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::Softshrink::new().lambd(1.);
+    /// let y = layer.forward(&tensor!([-2., 0.25, 3.]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Softshrink {
         /// 0.5 at first.
         lambd = 0.5
@@ -122,6 +313,14 @@ with_numbers! {
 }
 
 /// `x` above `threshold`, `value` elsewhere.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::Threshold::new(0.5, -1.);
+/// assert_eq!(layer.forward(&tensor!([0.25, 3.])).to_vec::<f32>()?, [-1., 3.]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Module)]
 pub struct Threshold {
     threshold: f64,
@@ -140,6 +339,14 @@ impl Layer for Threshold {
 }
 
 /// The first half of a dim, times the sigmoid of the second (Dauphin et al., arXiv:1612.08083).
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let y = nn::GLU::new(-1).forward(&tensor!([2., 4., 0., 0.])); // halves: a · sigmoid(b)
+/// assert_eq!(y.to_vec::<f32>()?, [1., 2.]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Module)]
 pub struct GLU {
     dim: i64,
@@ -165,6 +372,14 @@ impl Layer for GLU {
 ///
 /// # Shape
 /// Any; with several slopes, one for each channel of `[batch, channels, ..]`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::PReLU::new(1).init(0.5); // one slope, learned
+/// assert_eq!(layer.forward(&tensor!([-2., 3.])).to_vec::<f32>()?, [-1., 3.]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct PReLU {
     /// `[slopes]`, 0.25 at first.
@@ -214,15 +429,48 @@ macro_rules! over_a_dim { ($($(#[$doc:meta])* $T:ident $f:ident;)*) => { $(
 )* } }
 over_a_dim! {
     /// Exponentials along a dim, scaled to sum to 1.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::Softmax::new(-1).forward(&torch::zeros([2, 4]));
+    /// assert_eq!(y.to_vec::<f32>()?, [0.25; 8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Softmax softmax;
     /// The logarithm of [`Softmax`].
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::LogSoftmax::new(-1).forward(&torch::zeros([2]));
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.6931472; 2]); // -log 2
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     LogSoftmax log_softmax;
     /// [`Softmax`] of `-x`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::Softmin::new(-1).forward(&tensor!([0., 0., 100.])); // the least gets the most
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5, 0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Softmin softmin;
 }
 
 /// `x` above 0, `slope · x` below: in training a slope drawn for each element, in evaluation the mean of the bounds (Xu
 /// et al., arXiv:1505.00853).
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::RReLU::new().lower(0.25).upper(0.75);
+/// layer.eval(); // the slope is the middle one
+/// assert_eq!(layer.forward(&tensor!([-2., 3.])).to_vec::<f32>()?, [-1., 3.]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct RReLU {
     lower: f64,

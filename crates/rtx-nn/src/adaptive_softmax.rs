@@ -17,6 +17,18 @@ use rtx_tensor::{Tensor, cat};
 /// assert!(loss.item::<f32>()? > 0.0);
 /// # Ok(()) }
 /// ```
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let x = torch::randn([5, 8]);
+/// let head = nn::AdaptiveLogSoftmaxWithLoss::new(8, 20, &[4, 10]).div_value(2.).head_bias(); // frequent classes first
+/// let (log_probs, loss) = head.forward(&x, &tensor!([0, 3, 5, 12, 19]));
+/// assert_eq!((log_probs.shape(), loss.shape()), (vec![5], vec![]));
+/// assert_eq!(head.log_prob(&x).shape(), [5, 20]);
+/// assert_eq!(head.predict(&x).shape(), [5]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct AdaptiveLogSoftmaxWithLoss {
     /// To the frequent classes, and one for each cluster.

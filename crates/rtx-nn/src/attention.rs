@@ -6,6 +6,19 @@ use rtx_tensor::{Argument, Tensor, call};
 ///
 /// # Shape
 /// `[batch, time, width]` to the same.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let attention = nn::CausalSelfAttention::new(8, 2);
+/// let x = torch::randn([1, 5, 8]);
+/// let all = attention.forward(&x);
+/// // One position after the other, with what was seen kept:
+/// let cache = attention.cache(1, 5);
+/// let first = attention.forward_cached(&x.i((.., 0..1)), &cache, 0);
+/// assert_eq!((all.shape(), first.shape()), (vec![1, 5, 8], vec![1, 1, 8]));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct CausalSelfAttention {
     /// Queries, keys and values at once: `[3 · width, width]`, each of the three in heads.
@@ -65,6 +78,14 @@ impl CausalSelfAttention {
 }
 
 /// Keys and values of all positions up to the full length. It is state: written in place, never copied (contract S5).
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let attention = nn::CausalSelfAttention::new(8, 2);
+/// assert_eq!(attention.cache(1, 16).capacity(), 16); // for one text of up to 16 positions
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub struct KvCache {
     k: Tensor,
     v: Tensor,

@@ -125,10 +125,58 @@ macro_rules! batch_norms {
 
 batch_norms! {
     /// Batch normalization of `[n, channels]` or `[n, channels, l]`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let norm = nn::BatchNorm1d::new(2).momentum(0.1).eps(1e-5);
+    /// let y = norm.forward(&torch::rand([4, 2, 8])); // of this batch, and the running ones move
+    /// assert!(y.mean(..).item::<f32>()?.abs() < 1e-4);
+    /// norm.eval(); // by the running ones
+    /// assert_eq!(norm.forward(&torch::rand([1, 2, 8])).shape(), [1, 2, 8]);
+    /// // no_bias, no_affine: without the weights; cumulative: plain means; no_running_stats: none are kept
+    /// let bare = nn::BatchNorm1d::new(2).no_affine().no_running_stats();
+    /// assert_eq!(bare.num_parameters(), 0);
+    /// let plain = nn::BatchNorm1d::new(2).cumulative().no_bias();
+    /// assert_eq!(plain.num_parameters(), 2);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     BatchNorm1d [2, 3];
     /// Batch normalization of `[n, channels, h, w]`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let norm = nn::BatchNorm2d::new(2).momentum(0.1).eps(1e-5);
+    /// let y = norm.forward(&torch::rand([4, 2, 8, 8])); // of this batch, and the running ones move
+    /// assert!(y.mean(..).item::<f32>()?.abs() < 1e-4);
+    /// norm.eval(); // by the running ones
+    /// assert_eq!(norm.forward(&torch::rand([1, 2, 8, 8])).shape(), [1, 2, 8, 8]);
+    /// // no_bias, no_affine: without the weights; cumulative: plain means; no_running_stats: none are kept
+    /// let bare = nn::BatchNorm2d::new(2).no_affine().no_running_stats();
+    /// assert_eq!(bare.num_parameters(), 0);
+    /// let plain = nn::BatchNorm2d::new(2).cumulative().no_bias();
+    /// assert_eq!(plain.num_parameters(), 2);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     BatchNorm2d [4];
     /// Batch normalization of `[n, channels, d, h, w]`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let norm = nn::BatchNorm3d::new(2).momentum(0.1).eps(1e-5);
+    /// let y = norm.forward(&torch::rand([4, 2, 8, 8, 8])); // of this batch, and the running ones move
+    /// assert!(y.mean(..).item::<f32>()?.abs() < 1e-4);
+    /// norm.eval(); // by the running ones
+    /// assert_eq!(norm.forward(&torch::rand([1, 2, 8, 8, 8])).shape(), [1, 2, 8, 8, 8]);
+    /// // no_bias, no_affine: without the weights; cumulative: plain means; no_running_stats: none are kept
+    /// let bare = nn::BatchNorm3d::new(2).no_affine().no_running_stats();
+    /// assert_eq!(bare.num_parameters(), 0);
+    /// let plain = nn::BatchNorm3d::new(2).cumulative().no_bias();
+    /// assert_eq!(plain.num_parameters(), 2);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     BatchNorm3d [5];
 }
 
@@ -239,15 +287,53 @@ macro_rules! instance_norms {
 
 instance_norms! {
     /// Instance normalization of `[n, channels, l]`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let norm = nn::InstanceNorm1d::new(2).eps(1e-5); // without weights, as in PyTorch
+    /// assert!(norm.forward(&torch::rand([1, 2, 8])).mean(..).item::<f32>()?.abs() < 1e-4);
+    /// let norm = nn::InstanceNorm1d::new(2).affine().no_bias().running_stats().momentum(0.2);
+    /// assert_eq!(norm.num_parameters(), 2);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     InstanceNorm1d 3;
     /// Instance normalization of `[n, channels, h, w]`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let norm = nn::InstanceNorm2d::new(2).eps(1e-5); // without weights, as in PyTorch
+    /// assert!(norm.forward(&torch::rand([1, 2, 8, 8])).mean(..).item::<f32>()?.abs() < 1e-4);
+    /// let norm = nn::InstanceNorm2d::new(2).affine().no_bias().running_stats().momentum(0.2);
+    /// assert_eq!(norm.num_parameters(), 2);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     InstanceNorm2d 4;
     /// Instance normalization of `[n, channels, d, h, w]`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let norm = nn::InstanceNorm3d::new(2).eps(1e-5); // without weights, as in PyTorch
+    /// assert!(norm.forward(&torch::rand([1, 2, 8, 8, 8])).mean(..).item::<f32>()?.abs() < 1e-4);
+    /// let norm = nn::InstanceNorm3d::new(2).affine().no_bias().running_stats().momentum(0.2);
+    /// assert_eq!(norm.num_parameters(), 2);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     InstanceNorm3d 5;
 }
 
 /// Division by a power of the mean square of neighbouring channels (Krizhevsky, Sutskever and Hinton 2012):
 /// `x / (k + alpha · mean x²)^beta`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let norm = nn::LocalResponseNorm::new(3).alpha(1e-4).beta(0.75).k(1.);
+/// assert_eq!(norm.forward(&torch::rand([1, 6, 5])).shape(), [1, 6, 5]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Module)]
 pub struct LocalResponseNorm {
     size: i64,
@@ -286,6 +372,15 @@ impl Layer for LocalResponseNorm {
 ///
 /// # Shape
 /// `[n, channels, ..]` to the same.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let norm = nn::GroupNorm::new(2, 6).eps(1e-5); // two groups of three channels
+/// assert_eq!(norm.forward(&torch::rand([1, 6, 5])).shape(), [1, 6, 5]);
+/// assert_eq!((nn::GroupNorm::new(2, 6).no_bias().num_parameters(), nn::GroupNorm::new(2, 6).no_affine().num_parameters()), (6, 0));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct GroupNorm {
     /// `[channels]`, ones at first; or none.

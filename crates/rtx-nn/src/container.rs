@@ -10,18 +10,61 @@ use std::ops::{Deref, DerefMut};
 /// let list: ModuleList<Linear> = (0..3).map(|_| Linear::new(4, 4)).collect();
 /// assert_eq!(list.named_parameters()[2].0, "1.weight");
 /// ```
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let blocks = nn::ModuleList(vec![nn::Linear::new(3, 3), nn::Linear::new(3, 3)]);
+/// let y = blocks.0.iter().fold(torch::ones([2, 3]), |x, block| block.forward(&x));
+/// assert_eq!(y.shape(), [2, 3]);
+/// assert_eq!(blocks.named_parameters()[2].0, "1.weight");
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ModuleList<M>(pub Vec<M>);
 
 /// A list of parameters, under `0`, `1`, ….
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let list = nn::ParameterList(vec![nn::Param::new(torch::zeros([2])), nn::Param::new(torch::ones([3]))]);
+/// assert_eq!(list.named_parameters()[1].0, "1");
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ParameterList(pub Vec<Param>);
 
 /// Modules by name, in the order in which they were put there.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let mut heads = nn::ModuleDict::default();
+/// assert!(heads.is_empty());
+/// heads.insert("colour", nn::Linear::new(8, 3));
+/// heads.insert("size", nn::Linear::new(8, 1));
+/// assert_eq!(heads.len(), 2);
+/// assert!(heads.get("colour").is_some());
+/// assert_eq!(heads.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["colour", "size"]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ModuleDict<M>(Vec<(String, M)>);
 
 /// Parameters by name, in the order in which they were put there.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let mut scales = nn::ParameterDict::default();
+/// assert!(scales.is_empty());
+/// scales.insert("left", nn::Param::new(torch::ones([2])));
+/// assert_eq!(scales.len(), 1);
+/// assert!(scales.get("left").is_some());
+/// assert_eq!(scales.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["left"]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ParameterDict(Vec<(String, Param)>);
 
@@ -94,6 +137,15 @@ macro_rules! dictionaries { ($($T:ident $([$M:ident])? : $Item:ty;)*) => { $(
 dictionaries! { ModuleDict[M]: M; ParameterDict: Param; }
 
 /// Dims `start` to `end` as one: `[batch, 3, 4]` becomes `[batch, 12]`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let x = torch::ones([2, 3, 4]);
+/// assert_eq!(nn::Flatten::new().forward(&x).shape(), [2, 12]);
+/// assert_eq!(nn::Flatten::dims(0, 1).forward(&x).shape(), [6, 4]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Module)]
 pub struct Flatten {
     start: i64,
@@ -121,6 +173,14 @@ impl Layer for Flatten {
 }
 
 /// One dim as several: the inverse of [`Flatten`].
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let y = nn::Unflatten::new(1, [3, 4]).forward(&torch::ones([2, 12]));
+/// assert_eq!(y.shape(), [2, 3, 4]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct Unflatten {
     dim: i64,

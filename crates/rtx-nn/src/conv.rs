@@ -114,15 +114,78 @@ macro_rules! convolutions {
 
 convolutions! {
     /// Convolution over one dim: `[n, inputs, l]` to `[n, outputs, l']`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 3, 8]);
+    /// assert_eq!(nn::Conv1d::new(3, 6, 3).padding(1).forward(&x).shape(), [1, 6, 8]);
+    /// assert_eq!(nn::Conv1d::new(3, 6, 3).stride(2).padding(1).groups(3).no_bias().forward(&x).shape(), [1, 6, 4]);
+    /// assert_eq!(nn::Conv1d::new(3, 6, 3).dilation(2).same_padding().forward(&x).shape(), [1, 6, 8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Conv1d 1 conv1d false;
     /// Convolution over two dims: `[n, inputs, h, w]` to `[n, outputs, h', w']`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 3, 8, 8]);
+    /// assert_eq!(nn::Conv2d::new(3, 6, 3).padding(1).forward(&x).shape(), [1, 6, 8, 8]);
+    /// assert_eq!(nn::Conv2d::new(3, 6, 3).stride(2).padding(1).groups(3).no_bias().forward(&x).shape(), [1, 6, 4, 4]);
+    /// assert_eq!(nn::Conv2d::new(3, 6, 3).dilation(2).same_padding().forward(&x).shape(), [1, 6, 8, 8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Conv2d 2 conv2d false;
     /// Convolution over three dims: `[n, inputs, d, h, w]` to `[n, outputs, d', h', w']`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 3, 8, 8, 8]);
+    /// assert_eq!(nn::Conv3d::new(3, 6, 3).padding(1).forward(&x).shape(), [1, 6, 8, 8, 8]);
+    /// assert_eq!(nn::Conv3d::new(3, 6, 3).stride(2).padding(1).groups(3).no_bias().forward(&x).shape(), [1, 6, 4, 4, 4]);
+    /// assert_eq!(nn::Conv3d::new(3, 6, 3).dilation(2).same_padding().forward(&x).shape(), [1, 6, 8, 8, 8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     Conv3d 3 conv3d false;
     /// Transposed convolution over one dim.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 3, 8]);
+    /// let layer = nn::ConvTranspose1d::new(3, 6, 3).stride(2).padding(1).output_padding(1);
+    /// assert_eq!(layer.forward(&x).shape(), [1, 6, 16]);
+    /// let layer = nn::ConvTranspose1d::new(3, 6, 3).padding(2).dilation(2).groups(3).no_bias();
+    /// assert_eq!(layer.forward(&x).shape(), [1, 6, 8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ConvTranspose1d 1 conv_transpose1d true;
     /// Transposed convolution over two dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 3, 8, 8]);
+    /// let layer = nn::ConvTranspose2d::new(3, 6, 3).stride(2).padding(1).output_padding(1);
+    /// assert_eq!(layer.forward(&x).shape(), [1, 6, 16, 16]);
+    /// let layer = nn::ConvTranspose2d::new(3, 6, 3).padding(2).dilation(2).groups(3).no_bias();
+    /// assert_eq!(layer.forward(&x).shape(), [1, 6, 8, 8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ConvTranspose2d 2 conv_transpose2d true;
     /// Transposed convolution over three dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 3, 8, 8, 8]);
+    /// let layer = nn::ConvTranspose3d::new(3, 6, 3).stride(2).padding(1).output_padding(1);
+    /// assert_eq!(layer.forward(&x).shape(), [1, 6, 16, 16, 16]);
+    /// let layer = nn::ConvTranspose3d::new(3, 6, 3).padding(2).dilation(2).groups(3).no_bias();
+    /// assert_eq!(layer.forward(&x).shape(), [1, 6, 8, 8, 8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ConvTranspose3d 3 conv_transpose3d true;
 }

@@ -3,6 +3,15 @@ use crate::Module;
 use rtx_tensor::{Tensor, call};
 
 /// x₁ · x₂ / (|x₁| |x₂|) along a dim.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let (x1, x2) = (tensor!([[3., 4.]]), tensor!([[6., 8.]]));
+/// let y = nn::CosineSimilarity::new(1).eps(1e-8).forward(&x1, &x2);
+/// assert!((y.item::<f32>()? - 1.).abs() < 1e-6);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Module)]
 pub struct CosineSimilarity {
     dim: i64,
@@ -27,6 +36,15 @@ impl CosineSimilarity {
 }
 
 /// ‖x₁ - x₂ + eps‖ₚ over the last dim.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let (x1, x2) = (tensor!([[0., 0.]]), tensor!([[3., 4.]]));
+/// let y = nn::PairwiseDistance::new().p(2.).eps(0.).keep_dim().forward(&x1, &x2);
+/// assert_eq!((y.shape(), y.item::<f32>()?), (vec![1, 1], 5.));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Module)]
 pub struct PairwiseDistance {
     p: f64,

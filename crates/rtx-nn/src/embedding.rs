@@ -6,6 +6,17 @@ use rtx_tensor::{Tensor, no_grad, randn};
 ///
 /// # Shape
 /// `[..]` of integers to `[.., width]`; weight `[rows, width]`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let table = nn::Embedding::new(10, 4).padding(0); // row 0 is zeros and stays so
+/// let y = table.forward(&tensor!([[1, 2], [3, 0]]));
+/// assert_eq!(y.shape(), [2, 2, 4]);
+/// let ready = nn::Embedding::from_pretrained(tensor!([[1., 2.], [3., 4.]]));
+/// assert_eq!(ready.forward(&tensor!(1)).to_vec::<f32>()?, [3., 4.]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct Embedding {
     /// `[rows, width]`.
@@ -52,6 +63,14 @@ impl Layer for Embedding {
 }
 
 /// How [`EmbeddingBag`] makes one vector of several.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let bags = nn::EmbeddingBag::new(10, 4).mode(nn::BagMode::Max); // or Sum, or Mean
+/// assert_eq!(bags.forward(&tensor!([[1, 2, 3]])).shape(), [1, 4]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BagMode {
     /// Their sum.
@@ -67,6 +86,16 @@ pub enum BagMode {
 ///
 /// # Shape
 /// `[bags, ids]` of integers to `[bags, width]`; weight `[rows, width]`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let bags = nn::EmbeddingBag::new(10, 4).mode(nn::BagMode::Sum);
+/// let ids = tensor!([[1, 2], [3, 4]]); // two bags
+/// assert_eq!(bags.forward(&ids).shape(), [2, 4]);
+/// assert_eq!(bags.forward_weighted(&ids, &tensor!([[1., 0.5], [1., 0.]])).shape(), [2, 4]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct EmbeddingBag {
     /// `[rows, width]`.

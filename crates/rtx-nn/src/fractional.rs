@@ -120,8 +120,34 @@ macro_rules! pools {
 }
 pools! {
     /// The largest elements of windows at random places over two dims
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::rand([1, 2, 8, 8]);
+    /// assert_eq!(nn::FractionalMaxPool2d::by(2, 0.5).forward(&x).shape(), [1, 2, 4, 4]);
+    /// let (y, indices) = nn::FractionalMaxPool2d::to_size(2, 3).forward_with_indices(&x);
+    /// assert_eq!((y.shape(), indices.shape()), (vec![1, 2, 3, 3], vec![1, 2, 3, 3]));
+    /// // The same windows each time, as tests want them:
+    /// let fixed = nn::FractionalMaxPool2d::to_size(2, 3).samples(torch::full([1, 2, 2], 0.5));
+    /// assert!(torch::equal(&fixed.forward(&x), &fixed.forward(&x))?);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     FractionalMaxPool2d 2;
     /// The largest elements of windows at random places over three dims
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::rand([1, 2, 8, 8, 8]);
+    /// assert_eq!(nn::FractionalMaxPool3d::by(2, 0.5).forward(&x).shape(), [1, 2, 4, 4, 4]);
+    /// let (y, indices) = nn::FractionalMaxPool3d::to_size(2, 3).forward_with_indices(&x);
+    /// assert_eq!((y.shape(), indices.shape()), (vec![1, 2, 3, 3, 3], vec![1, 2, 3, 3, 3]));
+    /// // The same windows each time, as tests want them:
+    /// let fixed = nn::FractionalMaxPool3d::to_size(2, 3).samples(torch::full([1, 2, 3], 0.5));
+    /// assert!(torch::equal(&fixed.forward(&x), &fixed.forward(&x))?);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     FractionalMaxPool3d 3;
 }
 

@@ -18,6 +18,17 @@ type Look = Box<dyn Fn(&Tensor) -> Option<Tensor> + Send + Sync>;
 /// layer.forward(&rtx_tensor::ones([4, 3]));
 /// assert_eq!(*seen.lock().unwrap(), [vec![4, 2]]);
 /// ```
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::Hooked::new(nn::ReLU)
+///     .forward_pre_hook(|x| Some(x * -1.))
+///     .forward_hook(|y| Some(y + 10.))
+///     .backward_hook(|gradient| Some(gradient * 2.));
+/// assert_eq!(layer.forward(&tensor!([-1., 2.])).to_vec::<f32>()?, [11., 10.]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub struct Hooked<L> {
     /// The layer itself.
     pub layer: L,

@@ -17,6 +17,16 @@ use std::sync::OnceLock;
 /// layer.forward(&rtx_tensor::ones([4, 3]));
 /// assert_eq!(layer.num_parameters(), 8);
 /// ```
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::LazyLinear::new(4);
+/// assert!(layer.layer().is_none());
+/// assert_eq!(layer.forward(&torch::ones([2, 7])).shape(), [2, 4]); // the first input says how many features
+/// assert_eq!(layer.layer().expect("made").weight.shape(), [4, 7]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub struct Lazy<L> {
     made: OnceLock<L>,
     make: Box<dyn Fn(&[usize]) -> L + Send + Sync>,
@@ -76,6 +86,14 @@ fn from_end(shape: &[usize], back: usize) -> usize {
 }
 
 /// [`Linear`] of as many inputs as there are.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::LazyLinear::new(4);
+/// assert_eq!(layer.forward(&torch::ones([2, 7])).shape(), [2, 4]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub type LazyLinear = Lazy<Linear>;
 impl Lazy<Linear> {
     /// To so many outputs.

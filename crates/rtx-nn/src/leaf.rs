@@ -5,9 +5,31 @@ use std::ops::{Add, Deref, Div, Mul, Sub};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A trained tensor. Frozen or not, it is saved.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let w = nn::Param::new(torch::ones([2]));
+/// (&w * 3.).sum(..).backward();
+/// assert_eq!(w.grad().expect("of w").to_vec::<f32>()?, [3., 3.]);
+/// let shared = w.tie(); // one weight in two places
+/// w.tensor().detach().fill_(5.);
+/// assert_eq!(shared.to_vec::<f32>()?, [5., 5.]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub struct Param(Tensor);
 
 /// A tensor that is saved and not trained: running statistics, masks.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let mean = nn::Buffer::new(torch::zeros([2])); // saved with the model, not trained
+/// let same = mean.tie();
+/// mean.tensor().fill_(1.);
+/// assert_eq!(same.to_vec::<f32>()?, [1., 1.]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub struct Buffer(Tensor);
 
 impl Param {
@@ -77,6 +99,15 @@ macro_rules! leaf { ($($T:ident)*) => { $(
 leaf!(Param Buffer);
 
 /// Training or evaluation. A cell, so `eval()` works on a shared model.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::Dropout::new(0.5); // it holds a Mode, which train and eval set
+/// layer.eval();
+/// assert!(nn::Mode::default().is_training());
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Mode(AtomicBool);
 

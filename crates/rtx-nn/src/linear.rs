@@ -6,6 +6,16 @@ use rtx_tensor::Tensor;
 ///
 /// # Shape
 /// `[.., inputs]` to `[.., outputs]`; weight `[outputs, inputs]`, bias `[outputs]`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::Linear::new(3, 2);
+/// assert_eq!(layer.forward(&torch::ones([5, 3])).shape(), [5, 2]);
+/// assert_eq!(layer.weight.shape(), [2, 3]);
+/// assert!(nn::Linear::new(3, 2).no_bias().bias.is_none());
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct Linear {
     /// `[outputs, inputs]`.
@@ -45,6 +55,14 @@ impl Layer for Linear {
 ///
 /// # Shape
 /// `[.., inputs1]` and `[.., inputs2]` to `[.., outputs]`; weight `[outputs, inputs1, inputs2]`, bias `[outputs]`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::Bilinear::new(3, 4, 2).no_bias();
+/// assert_eq!(layer.forward(&torch::ones([5, 3]), &torch::ones([5, 4])).shape(), [5, 2]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct Bilinear {
     /// `[outputs, inputs1, inputs2]`.

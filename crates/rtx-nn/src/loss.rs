@@ -71,26 +71,80 @@ macro_rules! losses { ($(
 
 losses! {
     /// |x - target|.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([1., 2., 4.]), tensor!([1., 4., 3.]));
+    /// let loss = nn::L1Loss::new().forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     L1Loss "l1_loss"(x, target) {}
     /// (x - target)².
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([1., 2., 4.]), tensor!([1., 4., 3.]));
+    /// let loss = nn::MSELoss::new().reduction("sum").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     MSELoss "mse_loss"(x, target) {}
     /// A parabola within `beta` of the target, a line outside: of slope 1.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([1., 2., 4.]), tensor!([1., 4., 3.]));
+    /// let loss = nn::SmoothL1Loss::new().beta(0.5).reduction("mean").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     SmoothL1Loss "smooth_l1_loss"(x, target) {
         /// Where the parabola ends; 1 at first.
         beta: f64 = 1.0;
     }
     /// A parabola within `delta` of the target, a line outside: of slope `delta`.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([1., 2., 4.]), tensor!([1., 4., 3.]));
+    /// let loss = nn::HuberLoss::new().delta(0.5).reduction("mean").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     HuberLoss "huber_loss"(x, target) {
         /// Where the parabola ends; 1 at first.
         delta: f64 = 1.0;
     }
     /// -target · log x - (1 - target) · log(1 - x), for probabilities x.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([0.25, 0.75]), tensor!([0., 1.]));
+    /// let loss = nn::BCELoss::new().weight(tensor!([1., 2.])).reduction("sum").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     BCELoss "binary_cross_entropy"(x, target) {
         @
         /// A weight for each element.
         weight;
     }
     /// [`BCELoss`] of sigmoid(x), computed so that nothing overflows.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([[-1., 2.]]), tensor!([[0., 1.]]));
+    /// let loss = nn::BCEWithLogitsLoss::new().pos_weight(tensor!([1., 3.])).weight(tensor!([1., 1.])).reduction("mean").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     BCEWithLogitsLoss "binary_cross_entropy_with_logits"(x, target) {
         @
         /// A weight for each element.
@@ -100,6 +154,15 @@ losses! {
         pos_weight;
     }
     /// -log_probs at each row's class.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (log_probs, target) = (torch::full([2, 3], -1.5), tensor!([0, -100])); // the second counts nothing
+    /// let loss = nn::NLLLoss::new().ignore_index(-100).weight(torch::ones([3])).reduction("mean").forward(&log_probs, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     NLLLoss "nll_loss"(log_probs, target) {
         /// Targets of this value count nothing; -100 at first.
         ignore_index: i64 = -100;
@@ -108,6 +171,15 @@ losses! {
         weight;
     }
     /// -log softmax(x) at each row's class, or against a distribution over classes.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([[2., 0.], [0., 2.]]), tensor!([0, 1])); // logits, classes
+    /// let loss = nn::CrossEntropyLoss::new().label_smoothing(0.1).ignore_index(-100).weight(torch::ones([2])).reduction("mean").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     CrossEntropyLoss "cross_entropy"(x, target) {
         /// Targets of this value count nothing; -100 at first.
         ignore_index: i64 = -100;
@@ -118,36 +190,108 @@ losses! {
         weight;
     }
     /// target · (log target - x), for log-probabilities x.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([[0.5, 0.5]]).log(), tensor!([[0.25, 0.75]]));
+    /// let loss = nn::KLDivLoss::new().log_target(false).reduction("sum").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     KLDivLoss "kl_div"(x, target) {
         /// Is the target a log-probability too?
         log_target: bool = false;
     }
     /// x where the target is 1, max(0, margin - x) where it is -1.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([0.5, -2.]), tensor!([1., -1.]));
+    /// let loss = nn::HingeEmbeddingLoss::new().margin(1.).reduction("mean").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     HingeEmbeddingLoss "hinge_embedding_loss"(x, target) {
         /// 1 at first.
         margin: f64 = 1.0;
     }
     /// max(0, -target · (x1 - x2) + margin): the target says which should be larger.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x1, x2, target) = (tensor!([1., 2.]), tensor!([2., 0.]), tensor!([1., 1.])); // the first is to be larger
+    /// let loss = nn::MarginRankingLoss::new().margin(0.5).reduction("mean").forward(&x1, &x2, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     MarginRankingLoss "margin_ranking_loss"(x1, x2, target) {
         /// 0 at first.
         margin: f64 = 0.0;
     }
     /// 1 - cos(x1, x2) where the target is 1, max(0, cos(x1, x2) - margin) where it is -1.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x1, x2) = (tensor!([[1., 0.], [0., 1.]]), tensor!([[1., 0.], [0., 1.]]));
+    /// let loss = nn::CosineEmbeddingLoss::new().margin(0.).reduction("mean").forward(&x1, &x2, &tensor!([1., -1.]));
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     CosineEmbeddingLoss "cosine_embedding_loss"(x1, x2, target) {
         /// 0 at first.
         margin: f64 = 0.0;
     }
     /// log(1 + exp(-target · x)).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([0.5, -2.]), tensor!([1., -1.]));
+    /// let loss = nn::SoftMarginLoss::new().reduction("mean").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     SoftMarginLoss "soft_margin_loss"(x, target) {}
     /// Σ max(0, 1 - (x at a target - x elsewhere)) / classes, for several targets in each row, which end with -1.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([[0.1, 0.2, 0.4]]), tensor!([[2, -1, 0]])); // class 2; -1 ends the list
+    /// let loss = nn::MultiLabelMarginLoss::new().reduction("mean").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     MultiLabelMarginLoss "multilabel_margin_loss"(x, target) {}
     /// [`BCEWithLogitsLoss`], averaged over the classes of each row.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([[1., -1.]]), tensor!([[1., 0.]]));
+    /// let loss = nn::MultiLabelSoftMarginLoss::new().weight(torch::ones([2])).reduction("mean").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     MultiLabelSoftMarginLoss "multilabel_soft_margin_loss"(x, target) {
         @
         /// A weight for each class.
         weight;
     }
     /// Σ max(0, margin - x at the target + x elsewhere)ᵖ / classes.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([[0.25, 0.5, 1.]]), tensor!([2]));
+    /// let loss = nn::MultiMarginLoss::new().p(1).margin(1.).weight(torch::ones([3])).reduction("mean").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     MultiMarginLoss "multi_margin_loss"(x, target) {
         /// 1 or 2; 1 at first.
         p: i64 = 1;
@@ -158,6 +302,15 @@ losses! {
         weight;
     }
     /// -log of a Poisson distribution's probability of the target, but for what does not depend on x.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([1., 2., 4.]), tensor!([1., 4., 3.]));
+    /// let loss = nn::PoissonNLLLoss::new().log_input(true).full(false).eps(1e-8).reduction("mean").forward(&x, &target);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     PoissonNLLLoss "poisson_nll_loss"(x, target) {
         /// Is x the logarithm of the mean?
         log_input: bool = true;
@@ -167,6 +320,15 @@ losses! {
         eps: f64 = 1e-8;
     }
     /// -log of a normal distribution's density at the target, but for a constant.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, target) = (tensor!([1., 2., 4.]), tensor!([1., 4., 3.]));
+    /// let loss = nn::GaussianNLLLoss::new().full(false).eps(1e-6).reduction("mean").forward(&x, &target, &torch::ones([3]));
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     GaussianNLLLoss "gaussian_nll_loss"(x, target, var) {
         /// Adds the constant.
         full: bool = false;
@@ -174,6 +336,15 @@ losses! {
         eps: f64 = 1e-6;
     }
     /// max(0, |anchor - positive| - |anchor - negative| + margin).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (anchor, positive, negative) = (tensor!([[0., 0.]]), tensor!([[3., 4.]]), tensor!([[6., 8.]]));
+    /// let loss = nn::TripletMarginLoss::new().margin(6.).p(2.).swap(false).eps(1e-6).reduction("mean").forward(&anchor, &positive, &negative);
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     TripletMarginLoss "triplet_margin_loss"(anchor, positive, negative) {
         /// 1 at first.
         margin: f64 = 1.0;
@@ -186,6 +357,15 @@ losses! {
     }
     /// -log of the probability that an output sequence, its repetitions and blanks removed, is the target (Graves et al.,
     /// 2006).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let log_probs = torch::zeros([4, 1, 3]).log_softmax(-1); // time, batch, classes; class 0 is the blank
+    /// let loss = nn::CTCLoss::new().blank(0).zero_infinity(true).reduction("sum").forward(&log_probs, &tensor!([[1, 2]]), &tensor!([4]), &tensor!([2]));
+    /// assert_eq!(loss.item::<f32>()?, 0.);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     CTCLoss "ctc_loss"(log_probs, targets, input_lengths, target_lengths) {
         /// The class that stands for nothing; 0 at first.
         blank: i64 = 0;
@@ -198,6 +378,15 @@ losses! {
 ///
 /// # Shape
 /// `[.., inputs]` and classes `[.., outputs..]`; weight `[classes · outputs, inputs]`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let (x, target) = (torch::randn([4, 8]), tensor!([0, 1, 2, 3]));
+/// let loss = nn::LinearCrossEntropyLoss::new(8, 10).bias().loss(nn::CrossEntropyLoss::new().label_smoothing(0.1));
+/// assert!(loss.forward(&x, &target).item::<f32>()? > 0.);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct LinearCrossEntropyLoss {
     /// To the logits.

@@ -6,6 +6,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What a visit meets.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// nn::Linear::new(3, 2).for_each(&mut |name, leaf| match leaf {
+///     nn::Leaf::Param(p) => println!("{name} is trained: {:?}", p.shape()),
+///     nn::Leaf::Buffer(b) => println!("{name} is saved: {:?}", b.shape()),
+///     nn::Leaf::Mode(_) => {}
+/// });
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub enum Leaf<'a> {
     /// A trained tensor.
     Param(&'a Param),
@@ -186,6 +197,15 @@ pub trait Module: Send + Sync {
 }
 
 /// Names that only one side of [`Module::load_matching`] has.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let net = nn::Linear::new(3, 2);
+/// let unmatched = net.load_matching(&[("weight".to_owned(), torch::ones([2, 3]))].into())?;
+/// assert_eq!((unmatched.missing, unmatched.unexpected), (vec!["bias".to_owned()], vec![]));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unmatched {
     /// The model's.

@@ -15,6 +15,22 @@ use rtx_tensor::{Tensor, cat, full, zeros};
 /// let x = rtx_tensor::ones([4, 5, 8]);
 /// assert_eq!(attention.forward(&x, &x, &x).shape(), [4, 5, 8]);
 /// ```
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let x = torch::randn([2, 5, 8]); // batch, time, width
+/// let attention = nn::MultiheadAttention::new(8, 2).batch_first().dropout(0.).no_bias().bias_kv().zero_attention();
+/// assert_eq!(attention.forward(&x, &x, &x).shape(), [2, 5, 8]);
+/// let attention = nn::MultiheadAttention::new(8, 2).batch_first().sizes(6, 4); // keys of 6 features, values of 4
+/// let (keys, values) = (torch::randn([2, 7, 6]), torch::randn([2, 7, 4]));
+/// let masks = || nn::AttentionMasks::default();
+/// assert_eq!(attention.forward_with(&x, &keys, &values, masks()).shape(), [2, 5, 8]);
+/// let (y, weights) = attention.forward_with_weights(&x, &keys, &values, masks());
+/// assert_eq!(y.shape(), [2, 5, 8]);
+/// assert_eq!(weights.shape()[2], 7);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct MultiheadAttention {
     /// Queries, keys and values at once, `[3 · width, width]`; or none where keys or values have sizes of their own.
@@ -42,6 +58,16 @@ pub struct MultiheadAttention {
 }
 
 /// What attention may look at.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let x = torch::randn([2, 5, 8]);
+/// let attention = nn::MultiheadAttention::new(8, 2).batch_first();
+/// let masks = nn::AttentionMasks { causal: true, ..Default::default() }; // nobody looks ahead
+/// assert_eq!(attention.forward_with(&x, &x, &x, masks).shape(), [2, 5, 8]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AttentionMasks<'a> {
     /// Bool `[batch, keys]`: true where a key is padding, and is not looked at.
@@ -278,6 +304,13 @@ fn added(mask: &Tensor, dtype: DType) -> Tensor {
 }
 
 /// Where a position may not look at what comes after it: `[time, time]`, 0 and minus infinity.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(nn::causal_mask(2).shape(), [2, 2]); // row 0 does not see column 1
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub fn causal_mask(time: usize) -> Tensor {
     full((time, time), f64::NEG_INFINITY).triu_with(rtx_tensor::options::Triu { diagonal: 1 })
 }

@@ -11,6 +11,16 @@ fn last_sizes(shape: impl IntoShape) -> Vec<usize> {
 ///
 /// # Shape
 /// Any that ends in the sizes given, to the same.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let norm = nn::LayerNorm::new(4).eps(1e-5);
+/// let y = norm.forward(&tensor!([[1., 2., 3., 4.]])); // mean 0, variance 1
+/// assert!(y.mean(..).item::<f32>()?.abs() < 1e-6);
+/// assert_eq!((nn::LayerNorm::new([2, 4]).no_bias().num_parameters(), nn::LayerNorm::new(4).no_affine().num_parameters()), (8, 0));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct LayerNorm {
     /// The sizes given, ones at first; or none.
@@ -59,6 +69,15 @@ impl Layer for LayerNorm {
 ///
 /// # Shape
 /// Any that ends in the sizes given, to the same.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let norm = nn::RMSNorm::new(2).eps(0.); // mean square 1
+/// assert_eq!(norm.forward(&tensor!([[3., 3.]])).to_vec::<f32>()?, [1., 1.]);
+/// assert_eq!(nn::RMSNorm::new(2).no_affine().num_parameters(), 0);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct RMSNorm {
     /// The sizes given, ones at first; or none.

@@ -43,28 +43,128 @@ macro_rules! pads {
 }
 pads! {
     /// Zeros before and after the last dim.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ZeroPad1d::new(1);
+    /// let x = tensor!([[[1., 2., 3.]]]);
+    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ZeroPad1d 1 "constant";
     /// Zeros around the last two dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ZeroPad2d::new(1); // one more on each side
+    /// assert_eq!(layer.forward(&torch::ones([1, 1, 4, 4])).shape(), [1, 1, 6, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ZeroPad2d 2 "constant";
     /// Zeros around the last three dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ZeroPad3d::new(1); // one more on each side
+    /// assert_eq!(layer.forward(&torch::ones([1, 1, 4, 4, 4])).shape(), [1, 1, 6, 6, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ZeroPad3d 3 "constant";
     /// The last dim goes on mirrored, its border element once.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ReflectionPad1d::new(1);
+    /// let x = tensor!([[[1., 2., 3.]]]);
+    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ReflectionPad1d 1 "reflect";
     /// The last two dims go on mirrored, border elements once.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ReflectionPad2d::new(1); // one more on each side
+    /// assert_eq!(layer.forward(&torch::ones([1, 1, 4, 4])).shape(), [1, 1, 6, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ReflectionPad2d 2 "reflect";
     /// The last three dims go on mirrored, border elements once.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ReflectionPad3d::new(1); // one more on each side
+    /// assert_eq!(layer.forward(&torch::ones([1, 1, 4, 4, 4])).shape(), [1, 1, 6, 6, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ReflectionPad3d 3 "reflect";
     /// The border elements of the last dim, again and again.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ReplicationPad1d::new(1);
+    /// let x = tensor!([[[1., 2., 3.]]]);
+    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ReplicationPad1d 1 "replicate";
     /// The border elements of the last two dims, again and again.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ReplicationPad2d::new(1); // one more on each side
+    /// assert_eq!(layer.forward(&torch::ones([1, 1, 4, 4])).shape(), [1, 1, 6, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ReplicationPad2d 2 "replicate";
     /// The border elements of the last three dims, again and again.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ReplicationPad3d::new(1); // one more on each side
+    /// assert_eq!(layer.forward(&torch::ones([1, 1, 4, 4, 4])).shape(), [1, 1, 6, 6, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ReplicationPad3d 3 "replicate";
     /// The last dim goes round.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::CircularPad1d::new(1);
+    /// let x = tensor!([[[1., 2., 3.]]]);
+    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     CircularPad1d 1 "circular";
     /// The last two dims go round.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::CircularPad2d::new(1); // one more on each side
+    /// assert_eq!(layer.forward(&torch::ones([1, 1, 4, 4])).shape(), [1, 1, 6, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     CircularPad2d 2 "circular";
     /// The last three dims go round.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::CircularPad3d::new(1); // one more on each side
+    /// assert_eq!(layer.forward(&torch::ones([1, 1, 4, 4, 4])).shape(), [1, 1, 6, 6, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     CircularPad3d 3 "circular";
 }
 
@@ -101,9 +201,34 @@ macro_rules! constants {
 }
 constants! {
     /// A number before and after the last dim.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ConstantPad1d::new(1, -1.);
+    /// let x = tensor!([[[1., 2., 3.]]]);
+    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [0.]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ConstantPad1d 1;
     /// A number around the last two dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ConstantPad2d::new(1, -1.); // one more on each side
+    /// assert_eq!(layer.forward(&torch::ones([1, 1, 4, 4])).shape(), [1, 1, 6, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ConstantPad2d 2;
     /// A number around the last three dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let layer = nn::ConstantPad3d::new(1, -1.); // one more on each side
+    /// assert_eq!(layer.forward(&torch::ones([1, 1, 4, 4, 4])).shape(), [1, 1, 6, 6, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ConstantPad3d 3;
 }

@@ -81,6 +81,17 @@ impl<L: Weighted, P: Parametrization> Layer for Parametrized<L, P> {
 /// assert!(apart <= 1.05 * (x - y).norm(..).item::<f32>()?);
 /// # Ok(()) }
 /// ```
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::SpectralNorm::of(nn::Linear::new(3, 2));
+/// layer.forward(&torch::ones([1, 3])); // each step in training comes closer
+/// assert_eq!(layer.weight().shape(), [2, 3]);
+/// let rule = nn::SpectralNorm::new(&torch::randn([2, 3])).steps(30); // for a weight of this shape
+/// assert_eq!(rule.apply(&torch::ones([2, 3])).shape(), [2, 3]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct SpectralNorm {
     u: Buffer,
@@ -158,6 +169,16 @@ impl Parametrization for SpectralNorm {
 /// let gradient = func::grad(loss)(&rtx_tensor::zeros([1, 2]));
 /// assert_eq!(gradient.to_vec::<f32>()?, [1.0, 2.0]);
 /// # Ok(()) }
+/// ```
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let net = nn::Linear::new(2, 1);
+/// let ones = [("weight".to_owned(), torch::ones([1, 2])), ("bias".to_owned(), torch::zeros([1]))].into();
+/// let y = nn::functional_call(&net, &ones, || net.forward(&tensor!([[3., 4.]])))?;
+/// assert_eq!(y.to_vec::<f32>()?, [7.]); // with these weights; the layer keeps its own
+/// # Ok::<(), torch::Error>(())
 /// ```
 #[track_caller]
 pub fn functional_call<T>(model: &dyn Module, given: &StateDict, f: impl FnOnce() -> T) -> Result<T> {

@@ -61,26 +61,79 @@ macro_rules! windows {
 
 windows! {
     /// The largest of each window, over one dim.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 2, 8]);
+    /// assert_eq!(nn::MaxPool1d::new(2).forward(&x).shape(), [1, 2, 4]);
+    /// let pool = nn::MaxPool1d::new(3).stride(2).padding(1).dilation(vec![1]).ceil_mode(false);
+    /// let (y, indices) = pool.forward_with_indices(&x); // what MaxUnpool1d takes
+    /// assert_eq!((y.shape(), indices.shape()), (vec![1, 2, 4], vec![1, 2, 4]));
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     MaxPool1d MaxPool1d max_pool1d_with {
         /// How far apart a window's elements are.
         dilation: Vec<i64> = dilation;
     }
     /// The largest of each window, over two dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 2, 8, 8]);
+    /// assert_eq!(nn::MaxPool2d::new(2).forward(&x).shape(), [1, 2, 4, 4]);
+    /// let pool = nn::MaxPool2d::new(3).stride(2).padding(1).dilation(vec![1]).ceil_mode(false);
+    /// let (y, indices) = pool.forward_with_indices(&x); // what MaxUnpool2d takes
+    /// assert_eq!((y.shape(), indices.shape()), (vec![1, 2, 4, 4], vec![1, 2, 4, 4]));
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     MaxPool2d MaxPool2d max_pool2d_with {
         /// How far apart a window's elements are.
         dilation: Vec<i64> = dilation;
     }
     /// The largest of each window, over three dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 2, 8, 8, 8]);
+    /// assert_eq!(nn::MaxPool3d::new(2).forward(&x).shape(), [1, 2, 4, 4, 4]);
+    /// let pool = nn::MaxPool3d::new(3).stride(2).padding(1).dilation(vec![1]).ceil_mode(false);
+    /// let (y, indices) = pool.forward_with_indices(&x); // what MaxUnpool3d takes
+    /// assert_eq!((y.shape(), indices.shape()), (vec![1, 2, 4, 4, 4], vec![1, 2, 4, 4, 4]));
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     MaxPool3d MaxPool3d max_pool3d_with {
         /// How far apart a window's elements are.
         dilation: Vec<i64> = dilation;
     }
     /// The mean of each window, over one dim.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 2, 8]);
+    /// assert_eq!(nn::AvgPool1d::new(2).forward(&x).shape(), [1, 2, 4]);
+    /// let pool = nn::AvgPool1d::new(3).stride(2).padding(1).count_include_pad(false).ceil_mode(false);
+    /// assert!(pool.forward(&x).eq(1).all(..).item::<bool>()?);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     AvgPool1d AvgPool1d avg_pool1d_with {
         /// Does padding count in the mean?
         count_include_pad: bool = count_include_pad;
     }
     /// The mean of each window, over two dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 2, 8, 8]);
+    /// assert_eq!(nn::AvgPool2d::new(2).forward(&x).shape(), [1, 2, 4, 4]);
+    /// let pool = nn::AvgPool2d::new(3).stride(2).padding(1).count_include_pad(false).ceil_mode(false).divisor_override(None);
+    /// assert!(pool.forward(&x).eq(1).all(..).item::<bool>()?);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     AvgPool2d AvgPool2d avg_pool2d_with {
         /// Does padding count in the mean?
         count_include_pad: bool = count_include_pad;
@@ -88,6 +141,16 @@ windows! {
         divisor_override: Option<i64> = divisor_override;
     }
     /// The mean of each window, over three dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones([1, 2, 8, 8, 8]);
+    /// assert_eq!(nn::AvgPool3d::new(2).forward(&x).shape(), [1, 2, 4, 4, 4]);
+    /// let pool = nn::AvgPool3d::new(3).stride(2).padding(1).count_include_pad(false).ceil_mode(false).divisor_override(None);
+    /// assert!(pool.forward(&x).eq(1).all(..).item::<bool>()?);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     AvgPool3d AvgPool3d avg_pool3d_with {
         /// Does padding count in the mean?
         count_include_pad: bool = count_include_pad;
@@ -170,16 +233,73 @@ macro_rules! adaptive {
 
 adaptive! {
     /// Means of as many windows as asked for, over one dim.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let pool = nn::AdaptiveAvgPool1d::new(3); // whatever the size was
+    /// assert_eq!(pool.forward(&torch::ones([1, 2, 8])).shape(), [1, 2, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     AdaptiveAvgPool1d 1 |x, size| x.adaptive_avg_pool1d(size);
     /// Means of as many windows as asked for, over two dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let pool = nn::AdaptiveAvgPool2d::new(3); // whatever the size was
+    /// assert_eq!(pool.forward(&torch::ones([1, 2, 8, 8])).shape(), [1, 2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     AdaptiveAvgPool2d 2 |x, size| x.adaptive_avg_pool2d(size);
     /// Means of as many windows as asked for, over three dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let pool = nn::AdaptiveAvgPool3d::new(3); // whatever the size was
+    /// assert_eq!(pool.forward(&torch::ones([1, 2, 8, 8, 8])).shape(), [1, 2, 3, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     AdaptiveAvgPool3d 3 |x, size| x.adaptive_avg_pool3d(size);
     /// The largest of as many windows as asked for, over one dim.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let pool = nn::AdaptiveMaxPool1d::new(3); // whatever the size was
+    /// let x = torch::ones([1, 2, 8]);
+    /// assert_eq!(pool.forward(&x).shape(), [1, 2, 3]);
+    /// let (_, indices) = pool.forward_with_indices(&x);
+    /// assert_eq!(indices.shape(), [1, 2, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     AdaptiveMaxPool1d 1 |x, size| x.adaptive_max_pool1d(size).0;
     /// The largest of as many windows as asked for, over two dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let pool = nn::AdaptiveMaxPool2d::new(3); // whatever the size was
+    /// let x = torch::ones([1, 2, 8, 8]);
+    /// assert_eq!(pool.forward(&x).shape(), [1, 2, 3, 3]);
+    /// let (_, indices) = pool.forward_with_indices(&x);
+    /// assert_eq!(indices.shape(), [1, 2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     AdaptiveMaxPool2d 2 |x, size| x.adaptive_max_pool2d(size).0;
     /// The largest of as many windows as asked for, over three dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let pool = nn::AdaptiveMaxPool3d::new(3); // whatever the size was
+    /// let x = torch::ones([1, 2, 8, 8, 8]);
+    /// assert_eq!(pool.forward(&x).shape(), [1, 2, 3, 3, 3]);
+    /// let (_, indices) = pool.forward_with_indices(&x);
+    /// assert_eq!(indices.shape(), [1, 2, 3, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     AdaptiveMaxPool3d 3 |x, size| x.adaptive_max_pool3d(size).0;
 }
 
@@ -228,10 +348,34 @@ macro_rules! norms {
 }
 norms! {
     /// `(Σ xᵖ)^(1/p)` of each window, over one dim.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let pool = nn::LPPool1d::new(2., 2).stride(2).ceil_mode(false); // square root of the sum of squares
+    /// assert_eq!(pool.forward(&torch::ones([1, 2, 8])).shape(), [1, 2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     LPPool1d "lp_pool1d";
     /// `(Σ xᵖ)^(1/p)` of each window, over two dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let pool = nn::LPPool2d::new(2., 2).stride(2).ceil_mode(false); // square root of the sum of squares
+    /// assert_eq!(pool.forward(&torch::ones([1, 2, 8, 8])).shape(), [1, 2, 4, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     LPPool2d "lp_pool2d";
     /// `(Σ xᵖ)^(1/p)` of each window, over three dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let pool = nn::LPPool3d::new(2., 2).stride(2).ceil_mode(false); // square root of the sum of squares
+    /// assert_eq!(pool.forward(&torch::ones([1, 2, 8, 8, 8])).shape(), [1, 2, 4, 4, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     LPPool3d "lp_pool3d";
 }
 
@@ -288,9 +432,42 @@ macro_rules! unpools {
 }
 unpools! {
     /// The way back from [`MaxPool1d`], over one dim.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::rand([1, 2, 8]);
+    /// let (y, indices) = nn::MaxPool1d::new(2).forward_with_indices(&x);
+    /// let back = nn::MaxUnpool1d::new(2).stride(2).padding(0);
+    /// assert_eq!(back.forward(&y, &indices).shape(), [1, 2, 8]);
+    /// assert_eq!(back.forward_to(&y, &indices, [1, 2, 8]).shape(), [1, 2, 8]); // where the size is not clear
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     MaxUnpool1d "nn_functional_max_unpool1d";
     /// The way back from [`MaxPool2d`], over two dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::rand([1, 2, 8, 8]);
+    /// let (y, indices) = nn::MaxPool2d::new(2).forward_with_indices(&x);
+    /// let back = nn::MaxUnpool2d::new(2).stride(2).padding(0);
+    /// assert_eq!(back.forward(&y, &indices).shape(), [1, 2, 8, 8]);
+    /// assert_eq!(back.forward_to(&y, &indices, [1, 2, 8, 8]).shape(), [1, 2, 8, 8]); // where the size is not clear
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     MaxUnpool2d "nn_functional_max_unpool2d";
     /// The way back from [`MaxPool3d`], over three dims.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::rand([1, 2, 8, 8, 8]);
+    /// let (y, indices) = nn::MaxPool3d::new(2).forward_with_indices(&x);
+    /// let back = nn::MaxUnpool3d::new(2).stride(2).padding(0);
+    /// assert_eq!(back.forward(&y, &indices).shape(), [1, 2, 8, 8, 8]);
+    /// assert_eq!(back.forward_to(&y, &indices, [1, 2, 8, 8, 8]).shape(), [1, 2, 8, 8, 8]); // where the size is not clear
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     MaxUnpool3d "nn_functional_max_unpool3d";
 }

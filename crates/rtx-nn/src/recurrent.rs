@@ -191,10 +191,44 @@ macro_rules! layers {
 
 layers! {
     /// Long short-term memory (Hochreiter and Schmidhuber 1997).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::randn([5, 2, 3]); // time, batch, features
+    /// let (y, [h, c]) = nn::LSTM::new(3, 4).forward(&x, None);
+    /// assert_eq!((y.shape(), h.shape(), c.shape()), (vec![5, 2, 4], vec![1, 2, 4], vec![1, 2, 4]));
+    /// let net = nn::LSTM::new(3, 4).num_layers(2).bidirectional().batch_first().dropout(0.1).no_bias();
+    /// assert_eq!(net.forward(&torch::randn([2, 5, 3]), None).0.shape(), [2, 5, 8]);
+    /// assert_eq!(nn::LSTM::new(3, 4).projection(2).forward(&x, Some([&torch::zeros([1, 2, 2]), &c])).0.shape(), [5, 2, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     LSTM 4;
     /// Gated recurrent units (Cho et al., arXiv:1406.1078).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::randn([5, 2, 3]); // time, batch, features
+    /// let (y, state) = nn::GRU::new(3, 4).forward(&x, None);
+    /// assert_eq!((y.shape(), state.shape()), (vec![5, 2, 4], vec![1, 2, 4]));
+    /// let net = nn::GRU::new(3, 4).num_layers(2).bidirectional().batch_first().dropout(0.1).no_bias();
+    /// assert_eq!(net.forward(&torch::randn([2, 5, 3]), None).0.shape(), [2, 5, 8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     GRU 3;
     /// A plain recurrent network with tanh.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::randn([5, 2, 3]); // time, batch, features
+    /// let (y, state) = nn::RNN::new(3, 4).forward(&x, None);
+    /// assert_eq!((y.shape(), state.shape()), (vec![5, 2, 4], vec![1, 2, 4]));
+    /// let net = nn::RNN::new(3, 4).num_layers(2).bidirectional().batch_first().dropout(0.1).no_bias().relu();
+    /// assert_eq!(net.forward(&torch::randn([2, 5, 3]), None).0.shape(), [2, 5, 8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     RNN 1;
 }
 
@@ -342,10 +376,38 @@ macro_rules! cells {
 }
 cells! {
     /// One step of an [`LSTM`].
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (cell, x) = (nn::LSTMCell::new(3, 4).no_bias(), torch::randn([2, 3]));
+    /// let [h, c] = cell.forward(&x, None);
+    /// let [h, _] = cell.forward(&x, Some([&h, &c]));
+    /// assert_eq!(h.shape(), [2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     LSTMCell 4;
     /// One step of a [`GRU`].
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (cell, x) = (nn::GRUCell::new(3, 4).no_bias(), torch::randn([2, 3]));
+    /// let state = cell.forward(&x, None);
+    /// assert_eq!(cell.forward(&x, Some(&state)).shape(), [2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     GRUCell 3;
     /// One step of an [`RNN`]: tanh, or relu if wanted.
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (cell, x) = (nn::RNNCell::new(3, 4).relu().no_bias(), torch::randn([2, 3]));
+    /// let state = cell.forward(&x, None);
+    /// assert_eq!(cell.forward(&x, Some(&state)).shape(), [2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     RNNCell 1;
 }
 

@@ -6,6 +6,17 @@ use rtx_tensor::{Tensor, shape::IntoShape};
 ///
 /// # Shape
 /// `[n, channels, l]`, `[n, channels, h, w]` or `[n, channels, d, h, w]`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let x = tensor!([[[1., 2.]]]);
+/// assert_eq!(nn::Upsample::by(2.).forward(&x).to_vec::<f32>()?, [1., 1., 2., 2.]);
+/// let layer = nn::Upsample::to_size(3).mode("linear").align_corners(true);
+/// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [1., 1.5, 2.]);
+/// assert_eq!(nn::Upsample::by_each(&[2., 3.]).forward(&torch::ones([1, 1, 4, 4])).shape(), [1, 1, 8, 12]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct Upsample {
     #[module(skip)]
@@ -71,14 +82,38 @@ macro_rules! rearrangements {
 }
 rearrangements! {
     /// `[.., c · r², h, w]` to `[.., c, h · r, w · r]` (Shi et al., arXiv:1609.05158).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::PixelShuffle::new(2).forward(&torch::ones([1, 8, 3, 3])); // channels become pixels
+    /// assert_eq!(y.shape(), [1, 2, 6, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     PixelShuffle pixel_shuffle
     /// So many pixels of one, in each direction.
     factor;
     /// The way back from [`PixelShuffle`].
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::PixelUnshuffle::new(2).forward(&torch::ones([1, 2, 6, 6])); // pixels become channels
+    /// assert_eq!(y.shape(), [1, 8, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     PixelUnshuffle pixel_unshuffle
     /// So many pixels to one, in each direction.
     factor;
     /// Channels dealt out of groups in turn, `[n, c, ..]` (Zhang et al., arXiv:1707.01083).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let y = nn::ChannelShuffle::new(2).forward(&torch::arange(0..4).reshape([1, 4, 1, 1]));
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 2, 1, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ChannelShuffle channel_shuffle
     /// Out of so many groups.
     groups;
@@ -112,6 +147,14 @@ macro_rules! patches {
 }
 
 /// Patches of a picture as columns: `[n, c, h, w]` to `[n, c · kernel, patches]`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let patches = nn::Unfold::new(2).stride(2).padding(0).dilation(1).forward(&torch::ones([1, 3, 4, 4]));
+/// assert_eq!(patches.shape(), [1, 12, 4]); // four patches of 3 · 2 · 2 numbers
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct Unfold {
     kernel: Vec<i64>,
@@ -135,6 +178,14 @@ impl Unfold {
 patches!(Unfold);
 
 /// Columns put back as patches of a picture, sums where they overlap: `[n, c · kernel, patches]` to `[n, c, h, w]`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let image = nn::Fold::new([4, 4], 2).stride(2).padding(0).dilation(1).forward(&torch::ones([1, 12, 4]));
+/// assert_eq!(image.shape(), [1, 3, 4, 4]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct Fold {
     size: Vec<i64>,

@@ -3,6 +3,16 @@ use crate::{Layer, Module, Visitor};
 use rtx_tensor::{Tensor, in_scope};
 
 /// Layers one after the other. A mistake inside says `in: layer 3`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let net = nn::Sequential::new(vec![Box::new(nn::Linear::new(3, 4)), Box::new(nn::ReLU)]);
+/// assert_eq!(net.forward(&torch::ones([2, 3])).shape(), [2, 4]);
+/// assert_eq!(net.layers().len(), 2);
+/// assert_eq!(net.named_parameters()[0].0, "0.weight");
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub struct Sequential(Vec<Box<dyn Layer>>);
 
 impl Sequential {

@@ -12,6 +12,16 @@ pub type StateDict = BTreeMap<String, Tensor>;
 ///
 /// # Errors
 /// When work that a value depends on has failed, or the disk refuses.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let path = std::env::temp_dir().join(format!("rtx-doc-save-{}.safetensors", std::process::id()));
+/// nn::save_file(&nn::Linear::new(3, 2).state_dict(), &path)?;
+/// assert_eq!(nn::load_file(&path)?["weight"].shape(), [2, 3]);
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub fn save_file(state: &StateDict, path: impl AsRef<Path>) -> Result<()> {
     let mut contents = Contents::default();
     for (name, tensor) in state {
@@ -26,6 +36,16 @@ pub fn save_file(state: &StateDict, path: impl AsRef<Path>) -> Result<()> {
 ///
 /// # Errors
 /// When the file cannot be read or is damaged: the sentence names it.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let path = std::env::temp_dir().join(format!("rtx-doc-load-{}.safetensors", std::process::id()));
+/// nn::Linear::new(3, 2).save(&path)?;
+/// assert_eq!(nn::load_file(&path)?.keys().collect::<Vec<_>>(), ["bias", "weight"]);
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), torch::Error>(())
+/// ```
 pub fn load_file(path: impl AsRef<Path>) -> Result<StateDict> {
     let path = path.as_ref();
     let tensors = read_safetensors(path)?.arrays.into_iter().map(|(name, array)| {

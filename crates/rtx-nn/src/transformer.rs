@@ -13,6 +13,15 @@ impl fmt::Debug for Activation {
 }
 
 /// What layers of an encoder look at.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::TransformerEncoderLayer::new(8, 2).batch_first();
+/// let masks = nn::EncoderMasks { causal: true, ..Default::default() };
+/// assert_eq!(layer.forward_with(&torch::randn([1, 5, 8]), masks).shape(), [1, 5, 8]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EncoderMasks<'a> {
     /// [`AttentionMasks::attention`] of the sequence to itself.
@@ -24,6 +33,16 @@ pub struct EncoderMasks<'a> {
 }
 
 /// What layers of a decoder look at.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::TransformerDecoderLayer::new(8, 2).batch_first();
+/// let (x, memory, ahead) = (torch::randn([1, 5, 8]), torch::randn([1, 7, 8]), nn::causal_mask(5));
+/// let masks = nn::DecoderMasks { tgt: Some(&ahead), ..Default::default() };
+/// assert_eq!(layer.forward_with(&x, &memory, masks).shape(), [1, 5, 8]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DecoderMasks<'a> {
     /// [`AttentionMasks::attention`] of the sequence to itself.
@@ -98,6 +117,18 @@ macro_rules! layer_setters { ($($norm:ident)*; $($dropout:ident)*; $($attention:
 ///
 /// # Shape
 /// `[time, batch, width]` to the same; see [`MultiheadAttention`].
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::TransformerEncoderLayer::new(8, 2).feedforward(16).dropout_p(0.).activation(|x| x.gelu()).batch_first();
+/// let layer = layer.norm_first().layer_norm_eps(1e-5).no_bias();
+/// let x = torch::randn([2, 5, 8]); // batch, time, width
+/// assert_eq!(layer.forward(&x).shape(), [2, 5, 8]);
+/// let masks = nn::EncoderMasks { causal: true, ..Default::default() };
+/// assert_eq!(layer.forward_with(&x, masks).shape(), [2, 5, 8]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct TransformerEncoderLayer {
     /// The sequence to itself.
@@ -165,6 +196,17 @@ impl crate::Layer for TransformerEncoderLayer {
 }
 
 /// Encoder layers one after the other.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::TransformerEncoderLayer::new(8, 2).batch_first();
+/// let encoder = nn::TransformerEncoder::new(layer, 2).norm(nn::LayerNorm::new(8));
+/// let x = torch::randn([2, 5, 8]);
+/// assert_eq!(encoder.forward(&x).shape(), [2, 5, 8]);
+/// assert_eq!(encoder.forward_with(&x, nn::EncoderMasks::default()).shape(), [2, 5, 8]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct TransformerEncoder {
     /// The layers.
@@ -211,6 +253,18 @@ impl crate::Layer for TransformerEncoder {
 ///
 /// # Shape
 /// `[time, batch, width]` to the same; see [`MultiheadAttention`].
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::TransformerDecoderLayer::new(8, 2).feedforward(16).dropout_p(0.).activation(|x| x.gelu()).batch_first();
+/// let layer = layer.norm_first().layer_norm_eps(1e-5).no_bias();
+/// let x = torch::randn([2, 5, 8]); // batch, time, width
+/// let memory = torch::randn([2, 7, 8]); // what the encoder made
+/// assert_eq!(layer.forward(&x, &memory).shape(), [2, 5, 8]);
+/// assert_eq!(layer.forward_with(&x, &memory, nn::DecoderMasks::default()).shape(), [2, 5, 8]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct TransformerDecoderLayer {
     /// The sequence to itself.
@@ -286,6 +340,17 @@ impl TransformerDecoderLayer {
 }
 
 /// Decoder layers one after the other.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::TransformerDecoderLayer::new(8, 2).batch_first();
+/// let decoder = nn::TransformerDecoder::new(layer, 2).norm(nn::LayerNorm::new(8));
+/// let (x, memory) = (torch::randn([2, 5, 8]), torch::randn([2, 7, 8]));
+/// assert_eq!(decoder.forward(&x, &memory).shape(), [2, 5, 8]);
+/// assert_eq!(decoder.forward_with(&x, &memory, nn::DecoderMasks::default()).shape(), [2, 5, 8]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Debug, Module)]
 pub struct TransformerDecoder {
     /// The layers.
@@ -335,6 +400,19 @@ impl TransformerDecoder {
 /// );
 /// let (from, to) = (rtx_tensor::ones([3, 5, 8]), rtx_tensor::ones([3, 4, 8]));
 /// assert_eq!(model.forward(&from, &to).shape(), [3, 4, 8]);
+/// ```
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let encoder = nn::TransformerEncoderLayer::new(8, 2).feedforward(16).batch_first();
+/// let decoder = nn::TransformerDecoderLayer::new(8, 2).feedforward(16).batch_first();
+/// let model = nn::Transformer::of(encoder, decoder, 1, 1); // new(512, 8) is the paper's
+/// let (src, tgt) = (torch::randn([2, 7, 8]), torch::randn([2, 5, 8]));
+/// assert_eq!(model.forward(&src, &tgt).shape(), [2, 5, 8]);
+/// let causal = nn::DecoderMasks { tgt: Some(&nn::causal_mask(5)), ..Default::default() };
+/// assert_eq!(model.forward_with(&src, &tgt, nn::EncoderMasks::default(), causal).shape(), [2, 5, 8]);
+/// # Ok::<(), torch::Error>(())
 /// ```
 #[derive(Clone, Debug, Module)]
 pub struct Transformer {

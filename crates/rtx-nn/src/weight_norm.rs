@@ -36,6 +36,15 @@ impl Weighted for Linear {
 /// assert!((normed.forward(&x) - before).abs().amax(..).item::<f32>()? < 1e-6);
 /// # Ok(()) }
 /// ```
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::WeightNorm::new(nn::Linear::new(3, 2)); // a length and a direction for each row
+/// assert_eq!(layer.forward(&torch::ones([1, 3])).shape(), [1, 2]);
+/// assert_eq!((layer.length.shape(), layer.weight().shape()), (vec![2, 1], vec![2, 3]));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct WeightNorm<L> {
     layer: L,

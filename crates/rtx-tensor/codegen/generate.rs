@@ -1,4 +1,6 @@
 //! Writes `src/methods.rs` from the op table: one method and one fallible twin for each op that takes `self`.
+mod example;
+
 use rtx_ir::{OpDef, split_list};
 use std::fmt::Write;
 
@@ -65,8 +67,8 @@ struct Spelling {
 }
 
 /// The text of `src/methods.rs`.
-pub fn generate(defs: &[&OpDef]) -> String {
-    let mut defs: Vec<&OpDef> = defs.iter().copied().filter(|d| is_method(d)).collect();
+pub fn generate(defs: &[&'static OpDef]) -> String {
+    let mut defs: Vec<&'static OpDef> = defs.iter().copied().filter(|d| is_method(d)).collect();
     // Of several overloads the first one in the table is the method.
     defs.sort_by_key(|d| d.name());
     defs.dedup_by_key(|d| d.name());
@@ -92,14 +94,18 @@ pub fn generate(defs: &[&OpDef]) -> String {
          use crate::{{Place, Result, Tensor, call::{{Argument, call_many, call_one, op}}, failure::OrPanic, index::IntoIndex, number::IntoScalar, operand::Operand, shape::{{Int, IntoAxes, IntoShape}}}};\n\
          use rtx_core::{{DType, Scalar}};\n\n\
          /// Ops as PyTorch's methods.\nimpl Tensor {{\n{methods}}}\n\n\
-         /// Fallible twins: `x.try_matmul(&y)?` where `x.matmul(&y)` panics.\npub trait TryTensor {{\n{twins}}}\n\n\
+         /// Fallible twins: `x.try_matmul(&y)?` where `x.matmul(&y)` panics.\n///\n\
+         /// ```\n/// # use rtx_tensor as torch;\n/// use torch::TryTensor;\n\
+         /// let (x, y) = (torch::ones([2, 3]), torch::ones([4, 5]));\n\
+         /// let refused = x.try_matmul(&y).unwrap_err();\n\
+         /// assert_eq!(refused.message(), \"matmul: inner sizes differ: lhs [2, 3], rhs [4, 5]\");\n/// ```\npub trait TryTensor {{\n{twins}}}\n\n\
          impl TryTensor for Tensor {{\n{impls}}}\n\n\
          /// Options of the ops that have some; the defaults are PyTorch's.\npub mod options {{\n    use super::{{DType, Scalar{tensor}}};\n{options}}}\n"
     )
 }
 
 /// Does this definition become a generated method?
-pub fn is_method(def: &OpDef) -> bool {
+pub fn is_method(def: &'static OpDef) -> bool {
     let first = def.sig.split_once('(').map_or("", |(_, rest)| rest);
     let name = def.name();
     (first.starts_with("Tensor self,") || first.starts_with("Tensor self)"))
@@ -114,6 +120,7 @@ pub fn is_method(def: &OpDef) -> bool {
 
 /// A definition, read for printing.
 struct Op {
+    def: &'static OpDef,
     name: &'static str,
     doc: &'static str,
     params: Vec<Parameter>,
@@ -122,14 +129,14 @@ struct Op {
 }
 
 impl Op {
-    fn of(def: &OpDef) -> Self {
+    fn of(def: &'static OpDef) -> Self {
         let (inside, outputs) = def
             .sig
             .split_once('(')
             .and_then(|(_, rest)| rest.rsplit_once(") -> "))
             .unwrap_or(("Tensor self", "Tensor"));
         let params = split_list(inside).into_iter().skip(1).filter(|p| *p != "*").map(parameter).collect();
-        Self { name: def.name(), doc: def.doc, params, outputs: count_outputs(outputs) }
+        Self { def, name: def.name(), doc: def.doc, params, outputs: count_outputs(outputs) }
     }
 
     fn is_spellable(&self) -> bool {
@@ -190,7 +197,8 @@ impl Op {
         }
     }
     fn doc(&self) -> String {
-        format!("    /// {}\n", self.doc.replace('[', "\\[").replace(']', "\\]"))
+        let sentence = self.doc.replace('[', "\\[").replace(']', "\\]");
+        format!("    /// {sentence}\n{}", example::lines(self.def, self, false))
     }
 
     fn write_methods(&self, out: &mut String) {
@@ -203,9 +211,10 @@ impl Op {
         );
         if self.has_options() {
             let options = self.struct_name();
+            let example = example::lines(self.def, self, true);
             let _ = write!(
                 out,
-                "    /// [`Tensor::{name}`] with options.\n    #[track_caller]\n    pub fn {name}_with(&self{declared}, options: options::{options}) -> {returned} {{ TryTensor::try_{name}_with(self{comma}{passed}, options).or_panic() }}\n"
+                "    /// [`Tensor::{name}`] with options.\n{example}    #[track_caller]\n    pub fn {name}_with(&self{declared}, options: options::{options}) -> {returned} {{ TryTensor::try_{name}_with(self{comma}{passed}, options).or_panic() }}\n"
             );
         }
     }
@@ -265,9 +274,10 @@ impl Op {
             })
             .collect();
         let defaults: Vec<String> = self.optional().map(|p| format!("{}: {}", p.name, field_default(p))).collect();
+        let example = example::lines(self.def, self, true);
         let _ = write!(
             out,
-            "    /// Options of [`crate::Tensor::{name}_with`].\n    #[derive(Clone, Debug)]\n    pub struct {options} {{\n{fields}    }}\n    impl Default for {options} {{ fn default() -> Self {{ Self {{ {} }} }} }}\n",
+            "    /// Options of [`crate::Tensor::{name}_with`].\n{example}    #[derive(Clone, Debug)]\n    pub struct {options} {{\n{fields}    }}\n    impl Default for {options} {{ fn default() -> Self {{ Self {{ {} }} }} }}\n",
             defaults.join(", ")
         );
     }
