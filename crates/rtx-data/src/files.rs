@@ -17,6 +17,16 @@ fn array(tensor: &Tensor) -> Result<Array> {
 ///
 /// # Errors
 /// When the file cannot be read or is damaged: the sentence names it.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let path = std::env::temp_dir().join(format!("rtx-doc-idx-{}", std::process::id()));
+/// std::fs::write(&path, [0, 0, 8, 1, 0, 0, 0, 2, 5, 6]).expect("written"); // two bytes in one dim
+/// assert_eq!(data::load_idx(&path)?.to_vec::<u8>()?, [5, 6]);
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn load_idx(path: impl AsRef<Path>) -> Result<Tensor> {
     tensor(path.as_ref(), &rtx_io::read_idx(path.as_ref())?)
 }
@@ -25,6 +35,16 @@ pub fn load_idx(path: impl AsRef<Path>) -> Result<Tensor> {
 ///
 /// # Errors
 /// When the file cannot be read, is damaged, or holds Python objects.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let path = std::env::temp_dir().join(format!("rtx-doc-load_npy-{}", std::process::id()));
+/// data::save_npy(&tensor!([1, 2]), &path)?;
+/// assert_eq!(data::load_npy(&path)?.to_vec::<i64>()?, [1, 2]);
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn load_npy(path: impl AsRef<Path>) -> Result<Tensor> {
     tensor(path.as_ref(), &rtx_io::read_npy(path.as_ref())?)
 }
@@ -33,6 +53,16 @@ pub fn load_npy(path: impl AsRef<Path>) -> Result<Tensor> {
 ///
 /// # Errors
 /// When the file cannot be read, is damaged, or holds Python objects.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let path = std::env::temp_dir().join(format!("rtx-doc-load_npz-{}", std::process::id()));
+/// data::save_npz(&[("x".to_owned(), tensor!([1, 2]))].into(), &path)?;
+/// assert_eq!(data::load_npz(&path)?["x"].to_vec::<i64>()?, [1, 2]);
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn load_npz(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
     let path = path.as_ref();
     rtx_io::read_npz(path)?.iter().map(|(name, a)| Ok((name.clone(), tensor(path, a)?))).collect()
@@ -42,6 +72,16 @@ pub fn load_npz(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
 ///
 /// # Errors
 /// When work that the values depend on has failed, the dtype has no name in NumPy, or the disk refuses.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let path = std::env::temp_dir().join(format!("rtx-doc-save_npy-{}", std::process::id()));
+/// data::save_npy(&tensor!([1, 2]), &path)?;
+/// assert_eq!(data::load_npy(&path)?.to_vec::<i64>()?, [1, 2]);
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn save_npy(tensor: &Tensor, path: impl AsRef<Path>) -> Result<()> {
     rtx_io::write_npy(path.as_ref(), &array(tensor)?)
 }
@@ -50,6 +90,16 @@ pub fn save_npy(tensor: &Tensor, path: impl AsRef<Path>) -> Result<()> {
 ///
 /// # Errors
 /// When work that the values depend on has failed, a dtype has no name in NumPy, or the disk refuses.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let path = std::env::temp_dir().join(format!("rtx-doc-save_npz-{}", std::process::id()));
+/// data::save_npz(&[("x".to_owned(), tensor!([1, 2]))].into(), &path)?;
+/// assert_eq!(data::load_npz(&path)?["x"].to_vec::<i64>()?, [1, 2]);
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn save_npz(tensors: &BTreeMap<String, Tensor>, path: impl AsRef<Path>) -> Result<()> {
     let arrays = tensors.iter().map(|(name, t)| Ok((name.clone(), array(t)?))).collect::<Result<_>>()?;
     rtx_io::write_npz(path.as_ref(), &arrays)

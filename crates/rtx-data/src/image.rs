@@ -9,6 +9,16 @@ use std::path::{Path, PathBuf};
 const MAX_PIXELS: usize = 1 << 28;
 
 /// A picture: 8 bits a channel, rows from the top, channels side by side.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let image = data::Image { height: 2, width: 2, channels: 1, pixels: vec![1, 2, 3, 4] }; // or open(path)
+/// assert_eq!(image.flip_horizontal().pixels, [2, 1, 4, 3]);
+/// assert_eq!(image.crop(1, 0, 1, 2)?.pixels, [3, 4]);
+/// assert_eq!(image.resize_nearest(1, 1).pixels.len(), 1);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// Pixels from top to bottom.

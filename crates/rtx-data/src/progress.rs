@@ -9,6 +9,15 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_millis(100);
 
 /// Adds `.progress(title)` to every iterator.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// for (i, meter) in (0..3).progress("epoch 1") {
+///     meter.show("loss", &torch::full((), 1. / (1 + i) as f64)); // read when the line is drawn
+/// }
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub trait Progress: Iterator + Sized {
     /// Counts the items on a line of the terminal; silent when stderr is none.
     fn progress(self, title: impl Into<String>) -> Bar<Self> {

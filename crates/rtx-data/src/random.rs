@@ -1,6 +1,17 @@
 //! The loaders' random stream: Philox4x32-10, forked by what it is for, never by who asks first.
 
 /// Random numbers that depend on (seed, purpose, epoch, index) and on nothing else (contract M7).
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let mut stream = data::Stream::new(1, 9, 0, 42); // seed, purpose, pass, item: the same numbers on every machine
+/// let mut items = [1, 2, 3];
+/// stream.shuffle(&mut items);
+/// assert!(stream.below(6) < 6 && stream.unit() < 1.);
+/// assert_eq!(data::Stream::new(1, 9, 0, 7).next_u32(), data::Stream::new(1, 9, 0, 7).next_u32());
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stream {
     key: [u32; 2],

@@ -10,6 +10,22 @@ const SHUFFLE: u32 = 0;
 const WEIGHTED: u32 = 3;
 
 /// An order of items for each pass over the data. It depends on its settings and the pass, and on nothing else.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// struct Backwards(usize); // an order of one's own
+/// impl Sampler for Backwards {
+///     fn len(&self) -> usize {
+///         self.0
+///     }
+///     fn order(&self, _epoch: u32) -> Vec<usize> {
+///         (0..self.0).rev().collect()
+///     }
+/// }
+/// assert_eq!((Backwards(3).order(0), Backwards(3).is_empty()), (vec![2, 1, 0], false));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub trait Sampler: Send + Sync {
     /// Items in one pass.
     fn len(&self) -> usize;
@@ -31,6 +47,13 @@ impl<S: Sampler + ?Sized> Sampler for Arc<S> {
 }
 
 /// All items, in the order of the dataset.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// assert_eq!(data::Sequential { len: 3 }.order(7), [0, 1, 2]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Sequential {
     /// How many items there are.
@@ -46,6 +69,15 @@ impl Sampler for Sequential {
 }
 
 /// All items, each pass in an order of its own.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let sampler = data::Shuffled { len: 100, seed: 1 };
+/// assert_eq!(sampler.order(0), sampler.order(0)); // each pass has its order, and keeps it
+/// assert_ne!(sampler.order(0), sampler.order(1));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Shuffled {
     /// How many items there are.
@@ -65,6 +97,16 @@ impl Sampler for Shuffled {
 }
 
 /// Items drawn in proportion to their weights (PyTorch's `WeightedRandomSampler`).
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let sampler = data::Weighted::new(&[0., 1., 3.], 5, 1)?; // five draws; the first item never
+/// assert!(sampler.order(0).iter().all(|&i| i > 0));
+/// let all = data::Weighted::new(&[1., 1., 3.], 3, 1)?.without_replacement()?;
+/// assert_eq!(all.order(0).len(), 3);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Weighted {
     weights: Vec<f64>,
@@ -141,6 +183,14 @@ impl Sampler for Weighted {
 
 /// One process's part of another sampler's order: every `world`-th item from number `rank` on. The order starts over
 /// at its end until all parts are equally long, as PyTorch's `DistributedSampler` does.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let part = |rank| data::Distributed::new(data::Sequential { len: 6 }, rank, 2);
+/// assert_eq!((part(0)?.order(0), part(1)?.order(0)), (vec![0, 2, 4], vec![1, 3, 5]));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Distributed<S> {
     inner: S,
@@ -170,6 +220,14 @@ impl<S: Sampler> Sampler for Distributed<S> {
 }
 
 /// Groups of items, one a batch, for each pass over the data.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let batches = data::Batching { sampler: data::Sequential { len: 5 }, size: 2, drop_last: false };
+/// assert_eq!((batches.batches(0), batches.len()), (vec![vec![0, 1], vec![2, 3], vec![4]], 3));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub trait BatchSampler: Send + Sync {
     /// Batches in one pass.
     fn len(&self) -> usize;
@@ -182,6 +240,14 @@ pub trait BatchSampler: Send + Sync {
 }
 
 /// Batches of one size, cut from a sampler's order.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let batches = data::Batching { sampler: data::Sequential { len: 5 }, size: 2, drop_last: true };
+/// assert_eq!(batches.batches(0), [[0, 1], [2, 3]]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Batching<S> {
     /// Gives the order.

@@ -9,6 +9,14 @@ fn outside(what: &str, i: usize, len: usize) -> Error {
 }
 
 /// Some items of a dataset, by their numbers.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let set = data::TensorDataset::new([torch::arange(0..10)])?;
+/// assert_eq!(data::Subset::new(set, vec![7, 3]).len(), 2);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Subset<D> {
     set: Arc<D>,
@@ -70,6 +78,14 @@ pub fn random_split<D: Dataset>(set: D, sizes: &[usize], seed: u64) -> Result<Ve
 }
 
 /// One dataset after the other (PyTorch's `ConcatDataset`).
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let set = |n: i64| data::TensorDataset::new([torch::arange(0..n)]);
+/// assert_eq!(data::Concat::new(vec![set(3)?, set(4)?]).len(), 7);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Concat<D> {
     sets: Vec<D>,
@@ -106,6 +122,16 @@ impl<D: Dataset> Dataset for Concat<D> {
 }
 
 /// A dataset whose items go through a function as they are fetched: made by [`Dataset::map`].
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let set = data::TensorDataset::new([torch::arange(0..4)])?;
+/// let set = set.map(|_item, stream| Ok(stream.unit())); // a stream of random numbers for each item
+/// let first: f32 = set.get(0)?;
+/// assert!((0. ..1.).contains(&first));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Map<D, F> {
     pub(crate) set: D,

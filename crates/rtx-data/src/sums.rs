@@ -16,6 +16,17 @@ const ALPHABET: &[u8] = b"\n +=0123456789";
 const PURPOSE: u32 = 1;
 
 /// All sums of two numbers below 1,000, split into those trained on and 1,000 kept aside.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let row = data::Sums::row(417, 586);
+/// assert_eq!(row.len(), data::Sums::ROW);
+/// assert_eq!(data::Sums::text(&data::Sums::prompt("417+586=")?), "417+586=");
+/// let sums = data::Sums::new(1);
+/// assert_eq!(sums.held_out().len(), 1000);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Sums {
     held_out: Vec<u32>,

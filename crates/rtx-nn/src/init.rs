@@ -5,22 +5,55 @@ use rtx_core::Result;
 use rtx_tensor::{Tensor, from_slice, no_grad, rand, randn};
 
 /// Uniform in `low..high`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = nn::init::uniform(&[2, 3], -0.5, 0.5);
+/// assert!(w.abs().le(0.5).all(..).item::<bool>()?);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn uniform(shape: &[usize], low: f64, high: f64) -> Tensor {
     rand(shape) * (high - low) + low
 }
 
 /// One number everywhere. Made on the host, so that each parameter has memory of its own from the start: equal
 /// constants of a region would share theirs, and the first training step would need a plan that copies them.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// assert_eq!(nn::init::constant(&[2], 0.5).to_vec::<f32>()?, [0.5, 0.5]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn constant(shape: &[usize], value: f64) -> Tensor {
     from_slice(&vec![value as f32; shape.iter().product()], shape)
 }
 
 /// Fills `t` from the normal distribution. What it held before is never computed.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::normal_(&w, 0., 0.02);
+/// assert!(w.abs().sum(..).item::<f32>()? > 0.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn normal_(t: &Tensor, mean: f64, std: f64) {
     fill(t, randn(t.shape()) * std + mean);
 }
 
 /// Fills `t` uniformly in `low..high`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::uniform_(&w, -0.5, 0.5);
+/// assert!(w.abs().le(0.5).all(..).item::<bool>()?);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn uniform_(t: &Tensor, low: f64, high: f64) {
     fill(t, uniform(&t.shape(), low, high));
 }
@@ -30,6 +63,15 @@ pub fn uniform_(t: &Tensor, low: f64, high: f64) {
 ///
 /// # Errors
 /// When random numbers cannot be read.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::trunc_normal_(&w, 0., 1., -2., 2.)?;
+/// assert!(w.abs().le(2).all(..).item::<bool>()?);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn trunc_normal_(t: &Tensor, mean: f64, std: f64, low: f64, high: f64) -> Result<()> {
     let [from, to] = [low, high].map(|x| rational_cdf((x - mean) / std));
     let parts = rand(t.shape()).to_vec::<f32>()?;
@@ -65,21 +107,57 @@ fn rational_cdf(x: f64) -> f64 {
 }
 
 /// Fills `t` with one number.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::constant_(&w, 2.);
+/// assert_eq!(w.sum(..).item::<f32>()?, 48.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn constant_(t: &Tensor, value: f64) {
     fill(t, constant(&t.shape(), value));
 }
 
 /// Fills `t` with zeros.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::zeros_(&w);
+/// assert_eq!(w.sum(..).item::<f32>()?, 0.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn zeros_(t: &Tensor) {
     constant_(t, 0.0);
 }
 
 /// Fills `t` with ones.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::ones_(&w);
+/// assert_eq!(w.sum(..).item::<f32>()?, 24.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn ones_(t: &Tensor) {
     constant_(t, 1.0);
 }
 
 /// Fills a matrix with the identity's rows.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::eye_(&w);
+/// assert_eq!(w.sum(..).item::<f32>()?, 4.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn eye_(t: &Tensor) {
     let [rows, columns] = t.dims();
@@ -91,6 +169,15 @@ pub fn eye_(t: &Tensor) {
 ///
 /// # Panics
 /// When the weight has fewer than 3 dims or `groups` does not divide its outputs.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([2, 2, 3]);
+/// nn::init::dirac_(&w, 1);
+/// assert_eq!(w.to_vec::<f32>()?, [0., 1., 0., 0., 0., 0., 0., 0., 0., 0., 1., 0.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn dirac_(t: &Tensor, groups: usize) {
     let shape = t.shape();
@@ -112,6 +199,13 @@ fn set(t: &Tensor, ones: impl Iterator<Item = usize>) {
 }
 
 /// Numbers that go into each output of a weight, and outputs that each input goes to.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// assert_eq!(nn::init::fan_in_and_out(&torch::zeros([8, 3, 5, 5])), (75, 200));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn fan_in_and_out(t: &Tensor) -> (usize, usize) {
     let shape = t.shape();
@@ -121,6 +215,13 @@ pub fn fan_in_and_out(t: &Tensor) -> (usize, usize) {
 }
 
 /// By which factor a layer's weights are larger so that what follows it keeps the variance; PyTorch's `calculate_gain`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// assert_eq!(nn::init::Gain::ReLU.factor(), 2_f64.sqrt());
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Gain {
     /// Nothing, or a sigmoid: 1.
@@ -148,6 +249,14 @@ impl Gain {
 }
 
 /// Which side of a layer keeps its variance.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::kaiming_normal_with_(&w, nn::init::Gain::ReLU, nn::init::Fan::Out);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fan {
     /// What goes forward.
@@ -165,6 +274,15 @@ impl Fan {
 }
 
 /// Fills a weight uniformly within √(6 / (inputs + outputs)) (Glorot and Bengio, 2010).
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::xavier_uniform_(&w);
+/// assert!(w.abs().sum(..).item::<f32>()? > 0.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn xavier_uniform_(t: &Tensor) {
     let (inputs, outputs) = fan_in_and_out(t);
@@ -173,6 +291,15 @@ pub fn xavier_uniform_(t: &Tensor) {
 }
 
 /// Fills a weight from N(0, gain² · 2 / (inputs + outputs)) (Glorot and Bengio, 2010).
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::xavier_normal_(&w, 1.);
+/// assert!(w.abs().sum(..).item::<f32>()? > 0.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn xavier_normal_(t: &Tensor, gain: f64) {
     let (inputs, outputs) = fan_in_and_out(t);
@@ -180,24 +307,60 @@ pub fn xavier_normal_(t: &Tensor, gain: f64) {
 }
 
 /// Fills a weight from N(0, 2 / inputs), for layers that ReLU follows (He et al., arXiv:1502.01852).
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::kaiming_normal_(&w);
+/// assert!(w.abs().sum(..).item::<f32>()? > 0.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn kaiming_normal_(t: &Tensor) {
     kaiming_normal_with_(t, Gain::ReLU, Fan::In);
 }
 
 /// Fills a weight uniformly within √(6 / inputs), for layers that ReLU follows (He et al., arXiv:1502.01852).
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::kaiming_uniform_(&w);
+/// assert!(w.abs().sum(..).item::<f32>()? > 0.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn kaiming_uniform_(t: &Tensor) {
     kaiming_uniform_with_(t, Gain::ReLU, Fan::In);
 }
 
 /// [`kaiming_normal_`] for what follows, and for one side of the layer.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::kaiming_normal_with_(&w, nn::init::Gain::Tanh, nn::init::Fan::Out);
+/// assert!(w.abs().sum(..).item::<f32>()? > 0.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn kaiming_normal_with_(t: &Tensor, gain: Gain, fan: Fan) {
     normal_(t, 0.0, gain.factor() / fan.of(t).sqrt());
 }
 
 /// [`kaiming_uniform_`] for what follows, and for one side of the layer.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::kaiming_uniform_with_(&w, nn::init::Gain::LeakyReLU(0.2), nn::init::Fan::In);
+/// assert!(w.abs().sum(..).item::<f32>()? > 0.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn kaiming_uniform_with_(t: &Tensor, gain: Gain, fan: Fan) {
     let bound = gain.factor() * (3.0 / fan.of(t)).sqrt();
@@ -212,6 +375,15 @@ pub fn kaiming_uniform_with_(t: &Tensor, gain: Gain, fan: Fan) {
 ///
 /// # Panics
 /// When it has fewer than 2 dims.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::orthogonal_(&w, 1.)?;
+/// assert!((w.matmul(w.t()) - torch::eye(4)).abs().lt(1e-5).all(..).item::<bool>()?);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn orthogonal_(t: &Tensor, gain: f64) -> Result<()> {
     let shape = t.shape();
@@ -242,6 +414,15 @@ pub fn orthogonal_(t: &Tensor, gain: f64) -> Result<()> {
 ///
 /// # Errors
 /// When random numbers cannot be read.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Module};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = torch::zeros([4, 6]);
+/// nn::init::sparse_(&w, 0.5, 0.01)?;
+/// assert_eq!(w.eq(0).to(torch::DType::I64).sum(..).item::<i64>()?, 12); // half of each column
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn sparse_(t: &Tensor, sparsity: f64, std: f64) -> Result<()> {
     let [rows, columns] = t.dims();

@@ -100,6 +100,19 @@ betas!(Adam AdamW Adamax NAdam RAdam);
 
 optimizer! {
     /// Stochastic gradient descent, with momentum if wanted (Sutskever et al., 2013).
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::SGD::new(vec![w.tie()], 0.1).momentum(0.9).dampening(0.).weight_decay(0.01).nesterov();
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     SGD(lr): Spec {
         name: "SGD",
         op: &optimizer::SGD_STEP,
@@ -141,6 +154,19 @@ const fn adam(name: &'static str, weight_decay: &'static [(&'static str, f64)]) 
 
 optimizer! {
     /// Adam (Kingma and Ba, arXiv:1412.6980). Weight decay, 0 at first, is added to the gradient.
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::Adam::new(vec![w.tie()], 0.1).betas(0.9, 0.99).eps(1e-8).weight_decay(0.01).amsgrad();
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     Adam(lr): adam("Adam", &[("lr", 1e-3), ("beta1", 0.9), ("beta2", 0.999), ("eps", 1e-8), ("weight_decay", 0.0)]);
     /// Keeps the division away from zero.
     eps;
@@ -160,6 +186,19 @@ optimizer! {
 optimizer! {
     /// Adam with decoupled weight decay, 0.01 at first: the parameter shrinks by `lr · weight_decay` at each step
     /// (Loshchilov and Hutter, arXiv:1711.05101).
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::AdamW::new(vec![w.tie()], 0.1).betas(0.9, 0.95).eps(1e-8).weight_decay(0.1);
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     AdamW(lr): adam("AdamW", &[("lr", 1e-3), ("beta1", 0.9), ("beta2", 0.999), ("eps", 1e-8), ("weight_decay", 0.01)]);
     /// Keeps the division away from zero.
     eps;
@@ -180,6 +219,19 @@ impl AdamW {
 
 optimizer! {
     /// Adam with the largest gradient in place of the second moment (Kingma and Ba, arXiv:1412.6980, section 7.1).
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::Adamax::new(vec![w.tie()], 0.1).betas(0.9, 0.999).eps(1e-8).weight_decay(0.);
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     Adamax(lr): Spec {
         name: "Adamax",
         op: &optimizer::ADAMAX_STEP,
@@ -200,6 +252,19 @@ optimizer! {
 
 optimizer! {
     /// Adam with Nesterov's momentum (Dozat, 2016).
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::NAdam::new(vec![w.tie()], 0.1).betas(0.9, 0.999).momentum_decay(4e-3).eps(1e-8).decoupled_weight_decay();
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     NAdam(lr): Spec {
         name: "NAdam",
         op: &optimizer::NADAM_STEP,
@@ -229,6 +294,19 @@ optimizer! {
 
 optimizer! {
     /// Adam that waits until the second moment is known well enough (Liu et al., arXiv:1908.03265).
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::RAdam::new(vec![w.tie()], 0.1).betas(0.9, 0.999).eps(1e-8).weight_decay(0.).decoupled_weight_decay();
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     RAdam(lr): Spec {
         name: "RAdam",
         op: &optimizer::RADAM_STEP,
@@ -252,6 +330,19 @@ optimizer! {
 
 optimizer! {
     /// Steps scaled by the root of all squared gradients so far (Duchi et al., 2011).
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::Adagrad::new(vec![w.tie()], 0.1).lr_decay(0.).eps(1e-10).initial_accumulator_value(0.).weight_decay(0.);
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     Adagrad(lr): Spec {
         name: "Adagrad",
         op: &optimizer::ADAGRAD_STEP,
@@ -279,6 +370,19 @@ optimizer! {
 optimizer! {
     /// Steps in the parameter's own unit: moving means of squared gradients and of squared steps (Zeiler,
     /// arXiv:1212.5701). PyTorch's learning rate is 1.
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::Adadelta::new(vec![w.tie()], 0.1).rho(0.9).eps(1e-6).weight_decay(0.);
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     Adadelta(lr): Spec {
         name: "Adadelta",
         op: &optimizer::ADADELTA_STEP,
@@ -301,6 +405,19 @@ optimizer! {
 
 optimizer! {
     /// Steps scaled by the root of a moving mean of squared gradients (Hinton, 2012).
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::RMSprop::new(vec![w.tie()], 0.1).alpha(0.99).eps(1e-8).momentum(0.9).centered();
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     RMSprop(lr): Spec {
         name: "RMSprop",
         op: &optimizer::RMSPROP_STEP,
@@ -335,6 +452,19 @@ optimizer! {
 
 optimizer! {
     /// Adam's second moment kept as a row and a column of each matrix (Shazeer and Stern, arXiv:1804.04235).
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::Adafactor::new(vec![w.tie()], 0.1).beta2_decay(-0.8).d(1.).eps(1e-30, 1e-3).weight_decay(0.);
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     Adafactor(lr): Spec {
         name: "Adafactor",
         op: &optimizer::ADAFACTOR_STEP,
@@ -375,6 +505,19 @@ impl Adafactor {
 
 optimizer! {
     /// Gradient descent and the average of where it was (Polyak and Juditsky, 1992), which is the state `ax`.
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::ASGD::new(vec![w.tie()], 0.1).lambd(1e-4).alpha(0.75).t0(1e6).weight_decay(0.);
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     ASGD(lr): Spec {
         name: "ASGD",
         op: &optimizer::ASGD_STEP,
@@ -402,6 +545,19 @@ optimizer! {
 optimizer! {
     /// A step of its own for each element, from the sign of the gradient alone (Riedmiller and Braun, 1993). For whole
     /// batches.
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::Rprop::new(vec![w.tie()], 0.1).etas(0.5, 1.2).step_sizes(1e-6, 50.);
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     Rprop(lr): Spec {
         name: "Rprop",
         op: &optimizer::RPROP_STEP,
@@ -433,6 +589,19 @@ impl Rprop {
 optimizer! {
     /// Momentum made nearly orthogonal, for matrices inside a network (Jordan et al., 2024). Embeddings, heads and
     /// vectors belong to another optimizer. Decay is decoupled, 0.1 at first.
+    ///
+    /// ```
+    /// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+    /// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+    /// # use rtx_tensor::{self as torch, tensor};
+    /// let w = nn::Param::new(torch::ones([2, 2]));
+    /// let mut opt = optim::Muon::new(vec![w.tie()], 0.1).momentum(0.95).ns_steps(5).weight_decay(0.1);
+    /// let loss = (&w * &w).sum(..);
+    /// loss.backward();
+    /// opt.step()?;
+    /// assert!(w.to_vec::<f32>()?.iter().all(|x| *x < 1.));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     Muon(lr): Spec {
         name: "Muon",
         op: &optimizer::MUON_STEP,

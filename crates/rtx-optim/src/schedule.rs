@@ -22,6 +22,23 @@ pub use join::{Chained, Sequential};
 pub use plateau::{Plateau, PlateauState, Threshold};
 
 /// A learning rate for each step.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// struct Halves; // any function of the step
+/// impl optim::Schedule for Halves {
+///     fn at(&self, step: u64) -> f64 {
+///         self.base() / 2_f64.powi(step as i32)
+///     }
+///     fn base(&self) -> f64 {
+///         1.
+///     }
+/// }
+/// assert_eq!((Halves.at(2), Halves.momentum_at(2)), (0.25, None));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub trait Schedule: Send + Sync {
     /// The learning rate of step `step`, counted from 0.
     fn at(&self, step: u64) -> f64;

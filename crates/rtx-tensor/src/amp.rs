@@ -8,6 +8,13 @@ thread_local! { static LOW: Cell<Option<DType>> = const { Cell::new(None) } }
 
 /// Ops inside take their `f32` operands in `dtype` where that is safe (products), and low ones in `f32` where it is
 /// not (losses, norms, exponentials). A closure, not a guard: it cannot leak across `.await`.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let (a, b) = (torch::ones([2, 2]), torch::ones([2, 2]));
+/// assert_eq!(torch::autocast(DType::BF16, || a.matmul(&b)).dtype(), DType::BF16);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn autocast<T>(dtype: DType, f: impl FnOnce() -> T) -> T {
     struct Restore(Option<DType>);
     impl Drop for Restore {

@@ -15,14 +15,36 @@ pub use crate::{
 };
 
 /// Nothing recorded inside needs a gradient. A closure, not a guard: it cannot leak across `.await`.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let x = torch::ones(2).requires_grad_();
+/// assert!(!torch::no_grad(|| &x * 2.).requires_grad());
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn no_grad<T>(f: impl FnOnce() -> T) -> T {
     tape::with_taping(false, f)
 }
 /// Undoes [`no_grad`] inside it.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let x = torch::ones(2).requires_grad_();
+/// let y = torch::no_grad(|| torch::autograd::enable_grad(|| &x * 2.));
+/// assert!(y.requires_grad());
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn enable_grad<T>(f: impl FnOnce() -> T) -> T {
     tape::with_taping(true, f)
 }
 /// Does this thread record what gradients need?
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert!(torch::autograd::is_grad_enabled());
+/// assert!(!torch::no_grad(torch::autograd::is_grad_enabled));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn is_grad_enabled() -> bool {
     tape::is_taping()
 }

@@ -299,6 +299,14 @@ impl Tensor {
     /// # Panics
     /// When it has more than one element, depends on nothing that requires grad, or an earlier pass used the records
     /// up; the message says at which line.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = tensor!([1., 2.]).requires_grad_();
+    /// (&x * &x).sum(..).backward();
+    /// assert_eq!(x.grad().expect("of x").to_vec::<f32>()?, [2., 4.]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn backward(&self) {
         self.backward_with(Backward::default());
@@ -307,6 +315,15 @@ impl Tensor {
     ///
     /// # Panics
     /// As [`Tensor::backward`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = tensor!([1., 2.]).requires_grad_();
+    /// let seed = tensor!([1., 10.]);
+    /// (&x * &x).backward_with(torch::Backward { gradient: Some(&seed), ..Default::default() });
+    /// assert_eq!(x.grad().expect("of x").to_vec::<f32>()?, [2., 40.]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn backward_with(&self, options: Backward<'_>) {
         self.try_backward_with(options).or_panic();
@@ -325,6 +342,16 @@ impl Tensor {
     ///
     /// # Panics
     /// When it does not require grad.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = tensor!(2.).requires_grad_();
+    /// let hook = x.register_hook(|g| Some(g * 10.));
+    /// (&x * 3.).backward();
+    /// assert_eq!(x.grad().expect("of x").item::<f32>()?, 30.);
+    /// hook.remove();
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn register_hook(&self, hook: impl Fn(&Tensor) -> Option<Tensor> + Send + Sync + 'static) -> RemovableHook {
         self.add_hook(Arc::new(hook)).or_panic()
@@ -370,6 +397,16 @@ impl Tensor {
     ///
     /// # Panics
     /// When it does not require grad.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = tensor!(2.).requires_grad_();
+    /// let y = &x * 3.;
+    /// y.retain_grad();
+    /// (&y * 4.).backward();
+    /// assert_eq!(y.grad().expect("of y").item::<f32>()?, 4.);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn retain_grad(&self) {
         if self.leaf().is_some() {

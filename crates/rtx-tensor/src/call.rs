@@ -10,6 +10,13 @@ use rtx_ir::{Arg, Bound, Builder, OpDef, Outs, Type, ValueId};
 use smallvec::SmallVec;
 
 /// An argument of a call by name.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let sizes = torch::Argument::Ints(vec![2, 3]); // numbers, tensors and dtypes convert by into()
+/// assert_eq!(torch::call("zeros", &[sizes], &[])?[0].shape(), [2, 3]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Argument {
     /// A tensor.
@@ -77,6 +84,13 @@ impl<T: Into<Argument>> From<Option<T>> for Argument {
 ///
 /// # Errors
 /// [`Kind::Unsupported`] for a name that is not there, and what the op refuses.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let y = torch::call("softmax", &[torch::zeros(2).into(), 0.into()], &[])?;
+/// assert_eq!(y[0].to_vec::<f32>()?, [0.5, 0.5]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn call(name: &str, args: &[Argument], kwargs: &[(&str, Argument)]) -> Result<Vec<Tensor>> {
     match name {

@@ -12,26 +12,56 @@ use rtx_ir::Type;
 use std::ops::Range;
 
 /// Zeros, `f32`.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::zeros([2]).to_vec::<f32>()?, [0., 0.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn zeros(shape: impl IntoShape) -> Tensor {
     call::call_one(op!("zeros"), &[shape.sizes().into()]).or_panic()
 }
 /// Ones, `f32`.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::ones((1, 2)).to_vec::<f32>()?, [1., 1.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn ones(shape: impl IntoShape) -> Tensor {
     call::call_one(op!("ones"), &[shape.sizes().into()]).or_panic()
 }
 /// A number, repeated. Floats make `f32`, integers `i64`, as in PyTorch.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::full(2, 7).to_vec::<i64>()?, [7, 7]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn full(shape: impl IntoShape, value: impl IntoScalar) -> Tensor {
     call::call_one(op!("full"), &[shape.sizes().into(), value.into()]).or_panic()
 }
 /// Zeros of another tensor's shape and dtype.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::zeros_like(&tensor!([5, 6])).to_vec::<i64>()?, [0, 0]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn zeros_like(x: &Tensor) -> Tensor {
     full_constant(x, 0.0).or_panic()
 }
 /// Ones of another tensor's shape and dtype.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::ones_like(&tensor!([5, 6])).to_vec::<i64>()?, [1, 1]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn ones_like(x: &Tensor) -> Tensor {
     full_constant(x, 1.0).or_panic()
@@ -42,6 +72,12 @@ fn full_constant(x: &Tensor, value: f64) -> Result<Tensor> {
     call::record_one(&[], |b, _| b.full(ty.dtype, &ty.shape, value))
 }
 /// A number of another tensor's shape and dtype.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::full_like(&tensor!([5., 6.]), 2).to_vec::<f32>()?, [2., 2.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn full_like(x: &Tensor, value: impl IntoScalar) -> Tensor {
     let (ty, value) = (x.ty(), value.scalar());
@@ -59,6 +95,12 @@ pub(crate) fn scalar(value: Scalar, dtype: DType) -> Result<Tensor> {
     Ok(Tensor::from_value(Value::number(&engine::executor(), dtype, value)?))
 }
 /// The integers of a range, `i64`. Where it starts makes no new plan.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::arange(2..5).to_vec::<i64>()?, [2, 3, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn arange<T: Int>(range: Range<T>) -> Tensor {
     arange_step(range, 1)
@@ -67,6 +109,12 @@ pub fn arange<T: Int>(range: Range<T>) -> Tensor {
 ///
 /// # Panics
 /// When the step is 0.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::arange_step(5..0, -2).to_vec::<i64>()?, [5, 3, 1]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn arange_step<T: Int>(range: Range<T>, step: i64) -> Tensor {
     let (start, end) = (range.start.int(), range.end.int());
@@ -76,11 +124,23 @@ pub fn arange_step<T: Int>(range: Range<T>, step: i64) -> Tensor {
     if start == 0 { count } else { count + start }
 }
 /// `steps` numbers from `start` to `end`, both included, `f32`.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::linspace(0., 1., 3).to_vec::<f32>()?, [0., 0.5, 1.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn linspace(start: f64, end: f64, steps: usize) -> Tensor {
     call::call_one(op!("linspace"), &[start.into(), end.into(), steps.into()]).or_panic()
 }
 /// The identity matrix, `f32`.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::eye(2).to_vec::<f32>()?, [1., 0., 0., 1.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn eye(n: usize) -> Tensor {
     call::call_one(op!("eye"), &[n.into()]).or_panic()
@@ -90,6 +150,13 @@ pub fn eye(n: usize) -> Tensor {
 ///
 /// # Panics
 /// When there are none, or they do not fit.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let y = torch::cat(&[tensor!([1, 2]), tensor!([3])], 0);
+/// assert_eq!(y.to_vec::<i64>()?, [1, 2, 3]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn cat<T: AsRef<Tensor>>(parts: &[T], dim: impl Int) -> Tensor {
     let parts = Argument::Tensors(parts.iter().map(|t| t.as_ref().alias()).collect());
@@ -99,6 +166,13 @@ pub fn cat<T: AsRef<Tensor>>(parts: &[T], dim: impl Int) -> Tensor {
 ///
 /// # Panics
 /// When there are none, or they do not fit.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let y = torch::stack(&[tensor!([1, 2]), tensor!([3, 4])], 1);
+/// assert_eq!(y.to_vec::<i64>()?, [1, 3, 2, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn stack<T: AsRef<Tensor>>(parts: &[T], dim: impl Int) -> Tensor {
     let parts = Argument::Tensors(parts.iter().map(|t| t.as_ref().alias()).collect());
@@ -108,6 +182,12 @@ pub fn stack<T: AsRef<Tensor>>(parts: &[T], dim: impl Int) -> Tensor {
 ///
 /// # Errors
 /// What went wrong while the tensors were computed.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert!(torch::equal(&tensor!([1, 2]), &torch::arange(1..3))?);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn equal(a: &Tensor, b: &Tensor) -> Result<bool> {
     Ok(a.shape() == b.shape() && a.dtype() == b.dtype() && a.read_bytes()? == b.read_bytes()?)
 }
@@ -116,6 +196,12 @@ pub fn equal(a: &Tensor, b: &Tensor) -> Result<bool> {
 ///
 /// # Panics
 /// When the numbers do not fill the shape, or memory is short.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::from_slice(&[1_f64, 2.], 2).dtype(), DType::F64);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn from_slice<T: Element>(data: &[T], shape: impl IntoShape) -> Tensor {
     from_elements(data, &shape.sizes()).or_panic()
@@ -133,6 +219,12 @@ fn from_elements<T: Element>(data: &[T], sizes: &[i64]) -> Result<Tensor> {
 ///
 /// # Errors
 /// When the bytes do not fill the shape, or memory is short.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::from_bytes(DType::U8, 2, &[3, 4])?.to_vec::<u8>()?, [3, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn from_bytes(dtype: DType, shape: impl IntoShape, bytes: &[u8]) -> Result<Tensor> {
     let ty = Type::new(dtype, Shape::of(&check_sizes("from_bytes", &shape.sizes())?));
     if ty.bytes() != bytes.len() {
@@ -142,6 +234,13 @@ pub fn from_bytes(dtype: DType, shape: impl IntoShape, bytes: &[u8]) -> Result<T
 }
 
 /// Nested arrays and vectors of numbers.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let rows: Vec<[f32; 2]> = vec![[1., 2.]]; // arrays and vectors in each other
+/// assert_eq!(tensor!(rows).shape(), [1, 2]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub trait Literal {
     /// The element type: Python's for its literals.
     const DTYPE: DType;
@@ -192,6 +291,12 @@ fn sizes_of<T: Literal>(rows: &[T], out: &mut Vec<usize>) -> Option<()> {
 ///
 /// # Panics
 /// When vectors inside have different lengths.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::literal(vec![vec![1, 2], vec![3, 4]]).shape(), [2, 2]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn literal<L: Literal>(data: L) -> Tensor {
     let (mut sizes, mut numbers) = (Vec::new(), Vec::new());
@@ -220,6 +325,14 @@ macro_rules! tensor {
 }
 
 /// Copies of grids of coordinates: rows of the first, columns of the second (`indexing="ij"`).
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let [rows, columns] = torch::meshgrid(&tensor!([1, 2]), &tensor!([5, 6]));
+/// assert_eq!(rows.to_vec::<i64>()?, [1, 1, 2, 2]);
+/// assert_eq!(columns.to_vec::<i64>()?, [5, 6, 5, 6]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn meshgrid(a: &Tensor, b: &Tensor) -> [Tensor; 2] {
     let shape = [a.numel(), b.numel()];

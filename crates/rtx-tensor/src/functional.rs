@@ -13,36 +13,78 @@ pub use crate::losses::*;
 pub use crate::spatial::*;
 
 /// max(x, 0).
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::relu(&tensor!([-1., 2.])).to_vec::<f32>()?, [0., 2.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn relu(x: &Tensor) -> Tensor {
     x.relu()
 }
 /// x Φ(x), with Φ the normal distribution function.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::gelu(&tensor!([0.])).to_vec::<f32>()?, [0.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn gelu(x: &Tensor) -> Tensor {
     x.gelu()
 }
 /// [`gelu`] by its tanh approximation, as GPT-2 has it.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::gelu_tanh(&tensor!([0.])).to_vec::<f32>()?, [0.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn gelu_tanh(x: &Tensor) -> Tensor {
     call::call_bound(op!("gelu"), &[x.into()], &[("approximate", "tanh".into())]).or_panic()
 }
 /// x σ(x).
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::silu(&tensor!([0.])).to_vec::<f32>()?, [0.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn silu(x: &Tensor) -> Tensor {
     x.silu()
 }
 /// 1 / (1 + e⁻ˣ).
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::sigmoid(&tensor!([0.])).to_vec::<f32>()?, [0.5]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn sigmoid(x: &Tensor) -> Tensor {
     x.sigmoid()
 }
 /// Exponentials along a dim, scaled to sum to 1.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::softmax(&torch::zeros([1, 2]), -1).to_vec::<f32>()?, [0.5, 0.5]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn softmax(x: &Tensor, dim: impl Int) -> Tensor {
     x.softmax(dim)
 }
 /// The logarithm of [`softmax`].
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::log_softmax(&tensor!([3.]), -1).to_vec::<f32>()?, [0.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn log_softmax(x: &Tensor, dim: impl Int) -> Tensor {
     x.log_softmax(dim)
@@ -52,6 +94,13 @@ pub fn log_softmax(x: &Tensor, dim: impl Int) -> Tensor {
 ///
 /// # Panics
 /// When sizes or dtypes do not fit.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let (x, weight) = (tensor!([[1., 2.]]), tensor!([[3., 4.]]));
+/// assert_eq!(F::linear(&x, &weight, Some(&tensor!([0.5]))).to_vec::<f32>()?, [11.5]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
     call::call_bound(op!("linear"), &[x.into(), weight.into(), bias.into()], &[]).or_panic()
@@ -60,6 +109,12 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
 ///
 /// # Panics
 /// When the positions are no integers. Positions outside the table are found when the work runs.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::embedding(&tensor!([1]), &tensor!([[1., 2.], [3., 4.]])).to_vec::<f32>()?, [3., 4.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn embedding(ids: &Tensor, weight: &Tensor) -> Tensor {
     call::call_bound(op!("embedding"), &[weight.into(), ids.into()], &[]).or_panic()
@@ -68,6 +123,12 @@ pub fn embedding(ids: &Tensor, weight: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// When shapes do not fit.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::layer_norm(&tensor!([[1., 3.]]), 2, None, None, 0.).to_vec::<f32>()?, [-1., 1.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn layer_norm(
     x: &Tensor,
@@ -83,6 +144,12 @@ pub fn layer_norm(
 ///
 /// # Panics
 /// When shapes do not fit.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::rms_norm(&tensor!([[3., 3.]]), 2, None, Some(0.)).to_vec::<f32>()?, [1., 1.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn rms_norm(x: &Tensor, normalized_shape: impl IntoShape, weight: Option<&Tensor>, eps: Option<f64>) -> Tensor {
     let args = [x.into(), normalized_shape.sizes().into(), weight.into(), eps.into()];
@@ -92,6 +159,12 @@ pub fn rms_norm(x: &Tensor, normalized_shape: impl IntoShape, weight: Option<&Te
 ///
 /// # Panics
 /// When `p` is outside 0..=1.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert!(F::dropout(&torch::ones(100), 0.5).to_vec::<f32>()?.iter().all(|&x| x == 0. || x == 2.));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn dropout(x: &Tensor, p: f64) -> Tensor {
     try_dropout(x, p).or_panic()
@@ -174,6 +247,13 @@ impl Default for CrossEntropy {
 ///
 /// # Panics
 /// When shapes do not fit. A target outside the classes is found when the work runs.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let loss = F::cross_entropy(&torch::zeros([2, 4]), &tensor!([0, 3]));
+/// assert!((loss.item::<f32>()? - 4_f32.ln()).abs() < 1e-6);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn cross_entropy(logits: &Tensor, target: &Tensor) -> Tensor {
     cross_entropy_with(logits, target, CrossEntropy::default())
@@ -182,6 +262,13 @@ pub fn cross_entropy(logits: &Tensor, target: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// As [`cross_entropy`].
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let options = F::CrossEntropy { label_smoothing: 0.1, ..Default::default() };
+/// assert!(F::cross_entropy_with(&torch::zeros([2, 4]), &tensor!([0, 3]), options).item::<f32>()? > 1.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn cross_entropy_with(logits: &Tensor, target: &Tensor, options: CrossEntropy) -> Tensor {
     let kwargs = [
@@ -196,6 +283,12 @@ pub fn cross_entropy_with(logits: &Tensor, target: &Tensor, options: CrossEntrop
 ///
 /// # Panics
 /// When shapes do not fit.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::nll_loss(&tensor!([[-1., -2.]]), &tensor!([1])).item::<f32>()?, 2.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn nll_loss(log_probs: &Tensor, target: &Tensor) -> Tensor {
     let picked = log_probs.gather(-1, target.unsqueeze(-1));
@@ -205,6 +298,12 @@ pub fn nll_loss(log_probs: &Tensor, target: &Tensor) -> Tensor {
 ///
 /// # Panics
 /// When shapes do not broadcast.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::mse_loss(&tensor!([1., 2.]), &tensor!([1., 4.])).item::<f32>()?, 2.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn mse_loss(x: &Tensor, target: &Tensor) -> Tensor {
     x.mse_loss(target)
@@ -228,6 +327,14 @@ pub struct Attention<'a> {
 ///
 /// # Panics
 /// When shapes do not fit.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let q = torch::randn([1, 2, 5, 8]); // batch, heads, time, width
+/// let causal = F::Attention { is_causal: true, ..Default::default() };
+/// assert_eq!(F::scaled_dot_product_attention(&q, &q, &q, causal).shape(), [1, 2, 5, 8]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn scaled_dot_product_attention(q: &Tensor, k: &Tensor, v: &Tensor, options: Attention<'_>) -> Tensor {
     try_attention(q, k, v, &options).or_panic()
@@ -251,6 +358,12 @@ fn try_attention(q: &Tensor, k: &Tensor, v: &Tensor, options: &Attention<'_>) ->
 ///
 /// # Panics
 /// When the positions are no integers.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::one_hot(&tensor!([1]), 3).to_vec::<i64>()?, [0, 1, 0]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn one_hot(ids: &Tensor, classes: usize) -> Tensor {
     call::call_bound(op!("one_hot"), &[ids.into(), classes.into()], &[]).or_panic()
@@ -260,6 +373,13 @@ pub fn one_hot(ids: &Tensor, classes: usize) -> Tensor {
 ///
 /// # Panics
 /// When the dtype is neither f32 nor f64.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let (mantissa, exponent) = F::frexp(&tensor!([6.]));
+/// assert_eq!((mantissa.to_vec::<f32>()?, exponent.to_vec::<i32>()?), (vec![0.75], vec![3]));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn frexp(x: &Tensor) -> (Tensor, Tensor) {
     let mut outs = call::call("frexp", &[x.into()], &[]).or_panic().into_iter();
@@ -272,6 +392,12 @@ pub fn frexp(x: &Tensor) -> (Tensor, Tensor) {
 ///
 /// # Panics
 /// When the tensor is no float.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::rrelu(&tensor!([-2., 3.]), 0.5, 0.5).to_vec::<f32>()?, [-1., 3.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn rrelu(x: &Tensor, lower: f64, upper: f64) -> Tensor {
     call::call_bound(op!("rrelu"), &[x.into(), lower.into(), upper.into()], &[]).or_panic()

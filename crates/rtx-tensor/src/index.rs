@@ -25,13 +25,31 @@ pub enum Ix {
 }
 
 /// `...` of Python.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::zeros([2, 3, 4]).i((torch::Ellipsis, 0)).shape(), [2, 3]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Ellipsis;
 /// `None` of Python.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::zeros([2, 3]).i((.., torch::NewAxis)).shape(), [2, 1, 3]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct NewAxis;
 
 /// `a:b:n` of Python: `step(.., -1)` reverses.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::arange(0..6).i(torch::step(.., 2)).to_vec::<i64>()?, [0, 2, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn step(range: impl IntoIx, by: i64) -> Ix {
     match range.ix() {
         Ix::Span { start, end, .. } => Ix::Span { start, end, step: by },

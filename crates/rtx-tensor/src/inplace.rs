@@ -63,17 +63,41 @@ impl Tensor {
     }
 
     /// Every element becomes this number.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::zeros(2);
+    /// x.fill_(3.);
+    /// assert_eq!(x.to_vec::<f32>()?, [3., 3.]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn fill_(&self, value: impl IntoScalar) -> &Self {
         self.write_value("fill_", Argument::Scalar(value.scalar())).or_panic();
         self
     }
     /// Every element becomes 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones(2);
+    /// x.zero_();
+    /// assert_eq!(x.to_vec::<f32>()?, [0., 0.]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn zero_(&self) -> &Self {
         self.fill_(0)
     }
     /// The elements of another tensor, broadcast and converted.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::zeros(2);
+    /// x.copy_(&tensor!([1., 2.]));
+    /// assert_eq!(x.to_vec::<f32>()?, [1., 2.]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn copy_(&self, from: &Tensor) -> &Self {
         let from = if from.dtype().class() > self.dtype().class() { from.to(self.dtype()) } else { from.alias() };
@@ -81,6 +105,14 @@ impl Tensor {
         self
     }
     /// Python's `x[index] = value`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::zeros([2, 2]);
+    /// x.set((.., 0), 5.);
+    /// assert_eq!(x.to_vec::<f32>()?, [5., 0., 5., 0.]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn set(&self, index: impl IntoIndex, value: impl Operand) {
         self.write_index(index.index(), value.argument()).or_panic();

@@ -18,6 +18,12 @@ impl Tensor {
     ///
     /// # Panics
     /// When the number of elements differs.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(torch::arange(0..6).reshape((2, -1)).shape(), [2, 3]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoShape) -> Tensor {
         self.try_reshape_to(&shape.sizes()).or_panic()
@@ -34,6 +40,12 @@ impl Tensor {
     ///
     /// # Panics
     /// When the number of elements differs, or the elements would have to move.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(torch::arange(0..6).view([3, 2]).shape(), [3, 2]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn view(&self, shape: impl IntoShape) -> Tensor {
         self.try_view_as(&shape.sizes()).or_panic()
@@ -53,6 +65,13 @@ impl Tensor {
     ///
     /// # Panics
     /// When it is no order of the dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert_eq!(x.permute([1, 0]).shape(), [3, 2]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn permute(&self, dims: impl IntoShape) -> Tensor {
         self.try_permute_to(&dims.sizes()).or_panic()
@@ -68,6 +87,13 @@ impl Tensor {
         Ok(self.with_view(self.view_map().permute(&order)))
     }
     /// Two dims swapped.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert_eq!(x.transpose(0, 1).to_vec::<i64>()?, [0, 3, 1, 4, 2, 5]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn transpose(&self, dim0: impl Int, dim1: impl Int) -> Tensor {
         let swap = |rank| Ok((wrap_dim("transpose", dim0.int(), rank)?, wrap_dim("transpose", dim1.int(), rank)?));
@@ -80,6 +106,12 @@ impl Tensor {
         self.with_view(self.view_map().permute(&order))
     }
     /// One dim to another place.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(torch::zeros([2, 3, 4]).movedim(0, -1).shape(), [3, 4, 2]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn movedim(&self, from: impl Int, to: impl Int) -> Tensor {
         let rank = self.rank();
@@ -93,6 +125,13 @@ impl Tensor {
     ///
     /// # Panics
     /// For more than two dims: write `transpose(-2, -1)`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert_eq!(x.t().shape(), [3, 2]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn t(&self) -> Tensor {
         match self.rank() {
@@ -108,6 +147,12 @@ impl Tensor {
     ///
     /// # Panics
     /// When the shape does not broadcast.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(tensor!([[1], [2]]).expand([2, 2]).to_vec::<i64>()?, [1, 1, 2, 2]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn expand(&self, shape: impl IntoShape) -> Tensor {
         self.try_expand_to(&shape.sizes()).or_panic()
@@ -126,11 +171,24 @@ impl Tensor {
         Ok(self.with_view(self.view_map().expand(&shape)))
     }
     /// [`Tensor::expand`] to another tensor's shape.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(tensor!([1, 2]).expand_as(&torch::zeros([3, 2])).shape(), [3, 2]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn expand_as(&self, other: &Tensor) -> Tensor {
         self.expand(other.shape())
     }
     /// A new dim of size 1 before `dim`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert_eq!(x.unsqueeze(-1).shape(), [2, 3, 1]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn unsqueeze(&self, dim: impl Int) -> Tensor {
         let at = wrap_dim("unsqueeze", dim.int(), self.rank() + 1).or_panic();
@@ -139,6 +197,12 @@ impl Tensor {
         self.reshape(shape)
     }
     /// A dim away, if its size is 1.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(torch::zeros([2, 1]).squeeze(1).shape(), [2]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn squeeze(&self, dim: impl Int) -> Tensor {
         let at = wrap_dim("squeeze", dim.int(), self.rank()).or_panic();
@@ -150,6 +214,12 @@ impl Tensor {
         self.reshape(shape)
     }
     /// The dims from `start` to `end`, inclusive, as one.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(torch::zeros([2, 3, 4]).flatten(1, -1).shape(), [2, 12]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn flatten(&self, start: impl Int, end: impl Int) -> Tensor {
         let rank = self.rank();
@@ -168,6 +238,12 @@ impl Tensor {
         self.reshape(shape)
     }
     /// A dim split into several; `-1` stands for the size that is left over.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(torch::zeros([2, 12]).unflatten(1, [3, 4]).shape(), [2, 3, 4]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn unflatten(&self, dim: impl Int, sizes: impl IntoShape) -> Tensor {
         let shape = self.shape();
@@ -178,6 +254,13 @@ impl Tensor {
         self.reshape(to)
     }
     /// `length` elements of a dim from `start`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert_eq!(x.narrow(1, 1, 2).to_vec::<i64>()?, [1, 2, 4, 5]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn narrow(&self, dim: impl Int, start: impl Int, length: usize) -> Tensor {
         self.try_narrow_to(dim.int(), start.int(), length).or_panic()
@@ -196,6 +279,13 @@ impl Tensor {
         Ok(self.with_view(self.view_map().slice(at, Start::Runtime(from), length, 1)))
     }
     /// One position of a dim, which goes away.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert_eq!(x.select(0, -1).to_vec::<i64>()?, [3, 4, 5]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn select(&self, dim: impl Int, index: impl Int) -> Tensor {
         let select = |dim: i64| {
@@ -206,6 +296,13 @@ impl Tensor {
         self.with_view(view)
     }
     /// Every position of a dim, as tensors without it.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert_eq!(x.unbind(0)[1].to_vec::<i64>()?, [3, 4, 5]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn unbind(&self, dim: impl Int) -> Vec<Tensor> {
         let at = wrap_dim("unbind", dim.int(), self.rank()).or_panic();
@@ -213,6 +310,14 @@ impl Tensor {
         (0..self.size(at) as i64).map(|i| self.with_view(piece(i))).collect()
     }
     /// Pieces of `size` along a dim; the last one may be smaller.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// let parts = x.split(2, 1);
+    /// assert_eq!((parts[0].shape(), parts[1].shape()), (vec![2, 2], vec![2, 1]));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn split(&self, size: usize, dim: impl Int) -> Vec<Tensor> {
         let at = wrap_dim("split", dim.int(), self.rank()).or_panic();
@@ -224,19 +329,47 @@ impl Tensor {
         (0..n.max(1)).step_by(size.max(1)).map(|s| self.with_view(piece(s))).collect()
     }
     /// At most `chunks` pieces of one size along a dim; the last one may be smaller.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert_eq!(x.chunk(3, 1).len(), 3);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn chunk(&self, chunks: usize, dim: impl Int) -> Vec<Tensor> {
         self.split(self.size(dim).div_ceil(chunks.max(1)).max(1), dim)
     }
     /// Are its elements in row-major order without gaps?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert!(x.is_contiguous() && !x.t().is_contiguous());
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn is_contiguous(&self) -> bool {
         self.view_map().is_contiguous()
     }
     /// How far apart neighbours along each dim are in the cell, as PyTorch counts.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert_eq!((x.stride(), x.t().stride()), (vec![3, 1], vec![1, 3]));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn stride(&self) -> Vec<isize> {
         self.view_map().strides().to_vec()
     }
     /// Itself where its elements are in row-major order; a copy otherwise, which writes do not go through.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert!(x.t().contiguous().is_contiguous());
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn contiguous(&self) -> Tensor {
         if self.is_contiguous() { self.alias() } else { self.clone() }

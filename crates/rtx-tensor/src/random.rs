@@ -18,6 +18,16 @@ use std::{
 };
 
 /// A stream of random numbers: a seed, and how many random ops have drawn from it. Cloning clones the handle.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let dice = torch::Generator::new(1);
+/// let saved = dice.state();
+/// let first = torch::with_generator(&dice, || torch::rand(2).to_vec::<f32>())?;
+/// dice.set_state(saved);
+/// assert_eq!(torch::with_generator(&dice, || torch::rand(2).to_vec::<f32>())?, first);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Generator(Arc<Stream>);
 #[derive(Debug)]
@@ -59,14 +69,41 @@ static DEFAULT: LazyLock<Generator> = LazyLock::new(|| Generator::new(0));
 thread_local! { static CURRENT: RefCell<Vec<Generator>> = const { RefCell::new(Vec::new()) } }
 
 /// The stream that this thread draws from.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// torch::manual_seed(1);
+/// let saved = torch::generator().state(); // what a checkpoint keeps
+/// let x = torch::rand(2).to_vec::<f32>()?;
+/// torch::generator().set_state(saved);
+/// assert_eq!(torch::rand(2).to_vec::<f32>()?, x);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn generator() -> Generator {
     CURRENT.with_borrow(|stack| stack.last().cloned()).unwrap_or_else(|| DEFAULT.clone())
 }
 /// Starts the default stream anew.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// torch::manual_seed(1);
+/// let x = torch::rand(2).to_vec::<f32>()?;
+/// torch::manual_seed(1);
+/// assert_eq!(torch::rand(2).to_vec::<f32>()?, x);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn manual_seed(seed: u64) {
     generator().set_state(RandomState { seed, ordinal: 0 });
 }
 /// Random ops inside draw from this stream.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let dice = || torch::Generator::new(1);
+/// let roll = |g| torch::with_generator(&g, || torch::rand(2).to_vec::<f32>());
+/// assert_eq!(roll(dice())?, roll(dice())?);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn with_generator<T>(generator: &Generator, f: impl FnOnce() -> T) -> T {
     struct Leave;
     impl Drop for Leave {
@@ -113,11 +150,23 @@ fn drawn(def: &'static OpDef, rest: impl Into<Argument>) -> Result<Tensor> {
 }
 
 /// Uniform numbers in `[0, 1)`, `f32`.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert!(torch::rand(10).lt(1).all(..).item::<bool>()?);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn rand(shape: impl IntoShape) -> Tensor {
     drawn(op!("random_uniform"), shape.sizes()).or_panic()
 }
 /// Normal numbers, mean 0 and deviation 1, `f32`.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::randn([2, 3]).shape(), [2, 3]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn randn(shape: impl IntoShape) -> Tensor {
     drawn(op!("random_normal"), shape.sizes()).or_panic()
@@ -126,6 +175,12 @@ pub fn randn(shape: impl IntoShape) -> Tensor {
 ///
 /// # Panics
 /// When the range is empty or spans more than 2^32 numbers.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert!(torch::randint(1..7, 10).ge(1).all(..).item::<bool>()?);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn randint<T: Int>(range: Range<T>, shape: impl IntoShape) -> Tensor {
     let (low, high) = (range.start.int(), range.end.int());
@@ -147,6 +202,12 @@ pub fn randint<T: Int>(range: Range<T>, shape: impl IntoShape) -> Tensor {
     .or_panic()
 }
 /// The numbers `0..n` in random order, `i64`. Made on the host, from the stream.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::randperm(5).sum(..).item::<i64>()?, 10);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn randperm(n: usize) -> Tensor {
     let state = generator().take();
@@ -163,6 +224,12 @@ pub fn randperm(n: usize) -> Tensor {
 ///
 /// # Panics
 /// When the weights are no floats of one or two dims.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::multinomial(&tensor!([0., 1.]), 1).to_vec::<i64>()?, [1]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn multinomial(weights: &Tensor, n: usize) -> Tensor {
     if !(1..=2).contains(&weights.rank()) {

@@ -7,6 +7,12 @@ impl Tensor {
     ///
     /// # Errors
     /// What went wrong while they were computed, with the line that recorded the op.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(tensor!([1; 1]).to(DType::U8).read_bytes()?, [1]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn read_bytes(&self) -> Result<Vec<u8>> {
         self.traced()?.value.read()
@@ -15,6 +21,12 @@ impl Tensor {
     ///
     /// # Errors
     /// When the element type is another one, or something went wrong while they were computed.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!((torch::ones(2) * 3.).to_vec::<f32>()?, [3., 3.]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let dtype = self.dtype();
@@ -28,6 +40,12 @@ impl Tensor {
     ///
     /// # Errors
     /// When there is not exactly one element, it does not convert, or something went wrong while it was computed.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(tensor!([1, 2, 3]).sum(..).item::<i64>()?, 6);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
         if self.numel() != 1 {
@@ -44,6 +62,14 @@ impl Tensor {
         Ok(T::read(&element(from, &bytes).to_word(to).to_ne_bytes()[..to.size()]))
     }
     /// Is anything left to run before it can be read? Never runs it.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones(2) + 1.;
+    /// x.to_vec::<f32>()?; // runs what it waits for
+    /// assert!(x.is_ready());
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn is_ready(&self) -> bool {
         self.traced().is_ok_and(|t| t.value.is_ready())
     }
@@ -51,6 +77,13 @@ impl Tensor {
     ///
     /// # Errors
     /// When the shapes do not broadcast, or something went wrong while the mask was computed.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = tensor!([1, 5, 3]);
+    /// assert_eq!(x.masked_select(&x.gt(2))?.to_vec::<i64>()?, [5, 3]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         if mask.dtype() != DType::Bool {
@@ -67,6 +100,12 @@ impl Tensor {
     ///
     /// # Errors
     /// What went wrong while the tensor was computed.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(tensor!([0, 5, 3]).nonzero()?.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
         let (dtype, shape) = (self.dtype(), self.shape());

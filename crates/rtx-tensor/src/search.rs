@@ -8,6 +8,13 @@ use crate::{
 };
 
 /// Options of [`searchsorted_with`].
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let right = torch::SearchSorted { right: true, ..Default::default() };
+/// assert_eq!(torch::searchsorted_with(&tensor!([1., 3.]), tensor!([3.]), right).to_vec::<i64>()?, [2]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SearchSorted {
     /// Count what is not greater, instead of what is less.
@@ -20,6 +27,12 @@ pub struct SearchSorted {
 ///
 /// # Panics
 /// When the leading dims differ.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::searchsorted(&tensor!([1., 3., 5.]), tensor!([3., 4.])).to_vec::<i64>()?, [1, 2]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn searchsorted(sequence: &Tensor, values: impl Operand) -> Tensor {
     searchsorted_with(sequence, values, SearchSorted::default())
@@ -28,12 +41,25 @@ pub fn searchsorted(sequence: &Tensor, values: impl Operand) -> Tensor {
 ///
 /// # Panics
 /// When the leading dims differ.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let right = torch::SearchSorted { right: true, ..Default::default() };
+/// assert_eq!(torch::searchsorted_with(&tensor!([1., 3., 5.]), tensor!([3., 4.]), right).to_vec::<i64>()?, [2, 2]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn searchsorted_with(sequence: &Tensor, values: impl Operand, options: SearchSorted) -> Tensor {
     let kwargs = [("right", options.right.into()), ("sorter", options.sorter.as_ref().into())];
     call::call_bound(op!("searchsorted"), &[sequence.into(), values.argument()], &kwargs).or_panic()
 }
 /// Is each element among the test elements?
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::isin(tensor!([1, 2, 3]), tensor!([2, 9])).to_vec::<bool>()?, [false, true, false]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn isin(elements: impl Operand, test_elements: impl Operand) -> Tensor {
     call::call_bound(op!("isin"), &[elements.argument(), test_elements.argument()], &[]).or_panic()
@@ -42,6 +68,12 @@ pub fn isin(elements: impl Operand, test_elements: impl Operand) -> Tensor {
 ///
 /// # Panics
 /// When there is no such dim.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::trapezoid(&tensor!([1., 3., 5.]), 1., -1).item::<f32>()?, 6.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn trapezoid(y: &Tensor, dx: f64, dim: impl Int) -> Tensor {
     call::call_bound(op!("trapezoid"), &[y.into()], &[("dx", dx.into()), ("dim", dim.int().into())]).or_panic()
@@ -50,6 +82,12 @@ pub fn trapezoid(y: &Tensor, dx: f64, dim: impl Int) -> Tensor {
 ///
 /// # Panics
 /// When there is no such dim.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::trapz(&tensor!([1., 3., 5.]), 1., -1).item::<f32>()?, 6.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn trapz(y: &Tensor, dx: f64, dim: impl Int) -> Tensor {
     trapezoid(y, dx, dim)
@@ -58,6 +96,12 @@ pub fn trapz(y: &Tensor, dx: f64, dim: impl Int) -> Tensor {
 ///
 /// # Panics
 /// When there is no such dim.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::cumulative_trapezoid(&tensor!([1., 3., 5.]), 1., -1).to_vec::<f32>()?, [2., 6.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn cumulative_trapezoid(y: &Tensor, dx: f64, dim: impl Int) -> Tensor {
     let kwargs = [("dx", dx.into()), ("dim", dim.int().into())];
@@ -67,6 +111,12 @@ pub fn cumulative_trapezoid(y: &Tensor, dx: f64, dim: impl Int) -> Tensor {
 ///
 /// # Panics
 /// When a tensor has not one dim.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::cartesian_prod(&[tensor!([1, 2]), tensor!([5, 6])]).to_vec::<i64>()?, [1, 5, 1, 6, 2, 5, 2, 6]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn cartesian_prod<T: AsRef<Tensor>>(parts: &[T]) -> Tensor {
     let parts = Argument::Tensors(parts.iter().map(|t| t.as_ref().alias()).collect());
@@ -74,10 +124,22 @@ pub fn cartesian_prod<T: AsRef<Tensor>>(parts: &[T]) -> Tensor {
 }
 
 /// Rows and columns of the lower triangle of a matrix, `i64` `[2, n]`.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::tril_indices(2, 2, 0).to_vec::<i64>()?, [0, 1, 1, 0, 0, 1]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn tril_indices(rows: usize, columns: usize, offset: i64) -> Tensor {
     triangle(rows, columns, |r, c| c <= r + offset)
 }
 /// Rows and columns of the upper triangle of a matrix, `i64` `[2, n]`.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::triu_indices(2, 2, 0).to_vec::<i64>()?, [0, 0, 1, 0, 1, 1]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn triu_indices(rows: usize, columns: usize, offset: i64) -> Tensor {
     triangle(rows, columns, |r, c| c >= r + offset)
 }
@@ -92,6 +154,12 @@ fn triangle(rows: usize, columns: usize, keep: impl Fn(i64, i64) -> bool) -> Ten
 ///
 /// # Panics
 /// When the tensor has not one dim.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::combinations(&tensor!([1, 2, 3]), 2, false).to_vec::<i64>()?, [1, 2, 1, 3, 2, 3]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn combinations(x: &Tensor, r: usize, with_replacement: bool) -> Tensor {
     let [n] = x.shape()[..] else {

@@ -110,6 +110,12 @@ impl IntoAxes for Axes {
     }
 }
 /// PyTorch's `keepdim=True`.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert_eq!(torch::ones([2, 3]).sum(torch::keep(-1)).shape(), [2, 1]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn keep(axes: impl IntoAxes) -> Axes {
     Axes { keep: true, ..axes.axes() }
 }

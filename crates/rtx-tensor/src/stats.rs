@@ -3,6 +3,14 @@ use crate::{Result, engine};
 pub use rtx_runtime::{BudgetReport, Counters, HeldValue};
 
 /// What has happened so far on the usual device; subtract two snapshots for what happened between them.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let before = torch::counters();
+/// (torch::ones(2) + 1.).to_vec::<f32>()?;
+/// assert!(torch::counters().flushes > before.flushes);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn counters() -> Counters {
     engine::executor().counters()
 }
@@ -17,6 +25,12 @@ pub struct Memory {
     pub cached_bytes: u64,
 }
 /// Memory now.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// assert!(torch::memory().peak >= torch::memory().live);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn memory() -> Memory {
     let c = counters();
     Memory { live_bytes: c.bytes_live, peak_bytes: c.bytes_peak, cached_bytes: c.bytes_cached }
@@ -41,10 +55,22 @@ pub fn device_details() -> Vec<(&'static str, u64)> {
     engine::executor().device_details()
 }
 /// Starts a new measurement of the peak.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// torch::reset_peak_memory(); // the peak starts from what is alive
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn reset_peak_memory() {
     engine::executor().reset_peak()
 }
 /// Gives memory that is kept for reuse back to the system.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// torch::empty_cache(); // memory that nothing uses goes back to the system
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn empty_cache() {
     engine::executor().trim()
 }
@@ -56,6 +82,14 @@ pub fn budget_report() -> Option<BudgetReport> {
 ///
 /// # Errors
 /// What went wrong while it ran, with the line that recorded the op.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let x = torch::ones(2) + 1.;
+/// torch::flush()?; // everything that waits runs
+/// assert!(x.is_ready());
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn flush() -> Result<()> {
     engine::executor().flush()
 }
@@ -64,6 +98,14 @@ pub fn flush() -> Result<()> {
 ///
 /// # Errors
 /// What went wrong in an earlier region of which no value tells.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let x = torch::ones(2) + 1.;
+/// torch::end_step()?; // what an optimizer's step does at its end
+/// assert!(x.is_ready());
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn end_step() -> Result<()> {
     engine::executor().seal_step()
 }

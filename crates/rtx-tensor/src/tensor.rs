@@ -187,6 +187,14 @@ impl Tensor {
     ///
     /// # Panics
     /// When the shapes differ, or this is a view.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::zeros(2);
+    /// x.set_data(&tensor!([1., 2.]));
+    /// assert_eq!(x.to_vec::<f32>()?, [1., 2.]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn set_data(&self, data: &Tensor) {
         self.try_set_data(data).or_panic();
@@ -261,10 +269,27 @@ impl Root {
 /// Handles.
 impl Tensor {
     /// The same tensor once more: writing to one is seen in the other.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let (x, saved) = (torch::zeros(2), torch::zeros(2));
+    /// let same = x.alias(); // Python's same = x
+    /// x.fill_(1.);
+    /// assert_eq!(same.to_vec::<f32>()?, [1., 1.]);
+    /// # let _ = saved;
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn alias(&self) -> Tensor {
         Tensor(self.0.clone())
     }
     /// Is it the same tensor, or the same view of one cell?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::zeros(2);
+    /// assert!(x.is_alias_of(&x.alias()) && !x.is_alias_of(&x.clone()));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn is_alias_of(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.shares_storage(other) && self.0.view == other.0.view
     }
@@ -275,10 +300,24 @@ impl Tensor {
         move || handle.upgrade().map(|root| Self::from_parts(root, view.clone()))
     }
     /// Do writes to one reach the other's cell?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::arange(0..6).reshape([2, 3]);
+    /// assert!(x.shares_storage(&x.t()) && !x.shares_storage(&x.clone()));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn shares_storage(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.0.root.storage, &other.0.root.storage)
     }
     /// The same storage, outside the gradient's way.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones(2).requires_grad_();
+    /// assert!(!x.detach().requires_grad());
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn detach(&self) -> Tensor {
         Self::from_parts(self.0.root.detached(), self.0.view.clone())
     }
@@ -293,22 +332,53 @@ impl Tensor {
         self.0.view.shape()
     }
     /// The sizes.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(torch::zeros([2, 3]).shape(), [2, 3]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn shape(&self) -> Vec<usize> {
         self.dims_of().sizes().to_vec()
     }
     /// The element type.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(tensor!([1, 2]).dtype(), DType::I64);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn dtype(&self) -> DType {
         lock(&self.0.root.storage.0).value.ty().dtype
     }
     /// Where it lives.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(format!("{:?}", torch::zeros(2)), "Tensor(f32 [2] cpu)");
+    /// let _where: torch::Device = torch::zeros(2).device();
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn device(&self) -> Device {
         lock(&self.0.root.storage.0).value.executor().clone().into()
     }
     /// Number of dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(torch::zeros([2, 3]).rank(), 2);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn rank(&self) -> usize {
         self.dims_of().rank()
     }
     /// Number of elements.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(torch::zeros([2, 3]).numel(), 6);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn numel(&self) -> usize {
         self.dims_of().numel()
     }
@@ -316,6 +386,13 @@ impl Tensor {
     ///
     /// # Panics
     /// When the rank is another one.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let [rows, columns] = torch::zeros([2, 3]).dims();
+    /// assert_eq!((rows, columns), (2, 3));
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn dims<const N: usize>(&self) -> [usize; N] {
         let shape = self.shape();
@@ -326,6 +403,12 @@ impl Tensor {
     ///
     /// # Panics
     /// When there is no such dim.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(torch::zeros([2, 3]).size(-1), 3);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn size(&self, dim: impl Int) -> usize {
         let shape = self.shape();
@@ -340,6 +423,12 @@ impl Tensor {
 /// Placing.
 impl Tensor {
     /// Another element type, device, or both: `x.to(BF16)`, `x.to(&device)`. The tensor itself where nothing changes.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(tensor!([1.5, 2.5]).to(DType::I64).to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn to(&self, place: impl Into<Place>) -> Tensor {
         self.try_to_place(place.into()).or_panic()
@@ -377,6 +466,14 @@ impl Tensor {
     ///
     /// # Panics
     /// When it holds no floats, or is itself computed from tensors that require gradients.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones(2).requires_grad_();
+    /// (&x * 3.).sum(..).backward();
+    /// assert_eq!(x.grad().expect("of x").to_vec::<f32>()?, [3., 3.]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn requires_grad_(self) -> Self {
         let own = if self.0.view.is_whole() || self.requires_grad() { self } else { self.clone() };
@@ -406,6 +503,14 @@ impl Tensor {
         Ok(())
     }
     /// Takes the mark of a leaf away; its `.grad()` goes too. `unfreeze_` marks it again.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones(2).requires_grad_();
+    /// x.freeze_();
+    /// assert!(!x.requires_grad());
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn freeze_(&self) -> &Self {
         let mut auto = lock(&self.0.root.auto);
         if auto.leaf.take().is_some() {
@@ -419,16 +524,38 @@ impl Tensor {
     ///
     /// # Panics
     /// As [`Tensor::requires_grad_`], and for a view.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones(2);
+    /// x.unfreeze_();
+    /// assert!(x.requires_grad());
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn unfreeze_(&self) -> &Self {
         self.mark().or_panic();
         self
     }
     /// Does a gradient flow to or through it?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones(2).requires_grad_();
+    /// assert!((&x * 2.).requires_grad());
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn requires_grad(&self) -> bool {
         lock(&self.0.root.auto).edge.is_some()
     }
     /// Is it not computed from tensors that require gradients?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones(2).requires_grad_();
+    /// assert!(x.is_leaf() && !(&x * 2.).is_leaf());
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn is_leaf(&self) -> bool {
         !self.requires_grad() || self.leaf().is_some()
     }
@@ -436,6 +563,15 @@ impl Tensor {
         lock(&self.0.root.auto).leaf.clone().filter(|_| self.0.view.is_whole())
     }
     /// The gradient that `backward()` left.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones(2).requires_grad_();
+    /// assert!(x.grad().is_none());
+    /// x.sum(..).backward();
+    /// assert_eq!(x.grad().expect("of x").to_vec::<f32>()?, [1., 1.]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     pub fn grad(&self) -> Option<Tensor> {
         match (self.leaf(), self.0.kept_grad.get()) {
             (Some(leaf), _) => lock(&leaf.grad).as_ref().map(Tensor::alias),
@@ -446,6 +582,15 @@ impl Tensor {
     ///
     /// # Panics
     /// When it is no leaf that requires grad, or the gradient has another shape.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let x = torch::ones(2).requires_grad_();
+    /// x.set_grad(Some(tensor!([3., 4.])));
+    /// assert_eq!(x.grad().expect("of x").to_vec::<f32>()?, [3., 4.]);
+    /// x.set_grad(None);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn set_grad(&self, grad: Option<Tensor>) {
         self.try_set_grad(grad).or_panic();

@@ -53,6 +53,12 @@ impl Tensor {
     ///
     /// # Errors
     /// What went wrong while the tensor was computed, or complex elements.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(tensor!([3, 3, 1, 3]).unique_consecutive()?.to_vec::<i64>()?, [3, 1, 3]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn unique_consecutive(&self) -> Result<Tensor> {
         Ok(self.unique_consecutive_with(Unique::default())?.values)
@@ -72,6 +78,12 @@ impl Tensor {
     ///
     /// # Errors
     /// What went wrong while the tensor was computed.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// assert_eq!(tensor!([0, 5, 3]).argwhere()?.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     #[track_caller]
     pub fn argwhere(&self) -> Result<Tensor> {
         self.nonzero()

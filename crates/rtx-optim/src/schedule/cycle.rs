@@ -3,6 +3,15 @@ use super::Schedule;
 use std::f64::consts::PI;
 
 /// The way from one number to another.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// assert_eq!(schedule::Anneal::Linear.between(1., 0., 0.25), 0.75);
+/// assert!((schedule::Anneal::Cosine.between(1., 0., 0.5) - 0.5).abs() < 1e-12);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anneal {
     /// Half a cosine.
@@ -23,6 +32,15 @@ impl Anneal {
 
 /// Half a cosine down, again and again, each longer than the last: `CosineAnnealingWarmRestarts` (Loshchilov and
 /// Hutter, arXiv:1608.03983).
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::WarmRestarts::new(0.5, 10).times(2).floor(0.);
+/// assert_eq!((lr.at(0), lr.at(10)), (0.5, 0.5)); // after 10 steps anew, then after 20
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct WarmRestarts {
     base: f64,
@@ -68,6 +86,15 @@ impl Schedule for WarmRestarts {
 }
 
 /// How the height of [`Cyclic`]'s triangles goes on.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::Cyclic::new(0.1, 0.5, 4).mode(schedule::CyclicMode::Triangular2);
+/// assert_eq!(lr.at(12), 0.3); // half as high the second time
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum CyclicMode {
     /// All alike.
@@ -80,6 +107,15 @@ pub enum CyclicMode {
 }
 
 /// Triangles between two rates: `CyclicLR` (Smith, arXiv:1506.01186).
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::Cyclic::new(0.1, 0.5, 4).down(4).mode(schedule::CyclicMode::Triangular).momentum(0.8, 0.9);
+/// assert_eq!((lr.at(0), lr.at(4), lr.at(8)), (0.1, 0.5, 0.1));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cyclic {
     low: f64,

@@ -47,6 +47,15 @@ impl fmt::Debug for Lambda {
 }
 
 /// A rate that each step multiplies by a number of its own: `MultiplicativeLR`.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::Multiplicative::new(0.5, |_| 0.5);
+/// assert_eq!(lr.at(1), 0.25);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub struct Multiplicative {
     base: f64,
     factor: Box<dyn Fn(u64) -> f64 + Send + Sync>,
@@ -74,6 +83,15 @@ impl fmt::Debug for Multiplicative {
 }
 
 /// Falls by a factor every so many steps: `StepLR`.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::Step::new(0.5, 10).gamma(0.5);
+/// assert_eq!(lr.at(10), 0.25);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Step {
     base: f64,
@@ -99,6 +117,15 @@ fn power(x: f64, n: u64) -> f64 {
 }
 
 /// Falls by a factor at given steps: `MultiStepLR`.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::MultiStep::new(0.5, [2, 4]).gamma(0.5);
+/// assert_eq!(lr.at(2), 0.25);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct MultiStep {
     base: f64,
@@ -119,6 +146,15 @@ impl MultiStep {
 schedule!(MultiStep, |s, step| s.base * power(s.gamma, s.milestones.iter().filter(|m| **m <= step).count() as u64));
 
 /// A part of the rate for the first steps: `ConstantLR`.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::Constant::new(0.3).factor(0.5).steps(5);
+/// assert_eq!(lr.at(0), 0.15);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Constant {
     base: f64,
@@ -144,6 +180,15 @@ impl Constant {
 schedule!(Constant, |s, step| if step < s.steps { s.base * s.factor } else { s.base });
 
 /// From a part of the rate to another one, in equal steps: `LinearLR`. A warm-up.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::Linear::new(0.5, 4).from(0.5).to(1.);
+/// assert_eq!(lr.at(4), 0.5);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Linear {
     base: f64,
@@ -173,6 +218,15 @@ schedule!(Linear, |s, step| {
 });
 
 /// Times a factor at each step: `ExponentialLR`.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::Exponential::new(0.5, 0.5);
+/// assert_eq!(lr.at(2), 0.125);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Exponential {
     base: f64,
@@ -187,6 +241,15 @@ impl Exponential {
 schedule!(Exponential, |s, step| s.base * power(s.gamma, step));
 
 /// Down to zero by a power of what is left: `PolynomialLR`.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::Polynomial::new(0.5, 4).power(1.);
+/// assert_eq!(lr.at(2), 0.25);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Polynomial {
     base: f64,
@@ -253,6 +316,15 @@ schedule!(Cosine, |s, step| {
 });
 
 /// From the rate to the one at which weights are averaged, where it stays: `SWALR`.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::Swa::new(0.5, 0.1, 4).anneal(schedule::Anneal::Linear);
+/// assert_eq!(lr.at(0), 0.5);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Swa {
     base: f64,

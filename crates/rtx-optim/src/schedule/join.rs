@@ -2,6 +2,15 @@
 use super::Schedule;
 
 /// Schedules one after the other, each counting its steps from where it takes over: `SequentialLR`.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::Sequential::new(schedule::Constant::new(0.5).factor(1.)).then(10, schedule::Exponential::new(0.5, 0.5));
+/// assert_eq!((lr.at(9), lr.at(11)), (0.5, 0.25));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub struct Sequential {
     /// From which step each holds.
     parts: Vec<(u64, Box<dyn Schedule>)>,
@@ -43,6 +52,15 @@ impl Schedule for Sequential {
 /// Schedules at once, each taking its part of the rate: `ChainedScheduler`. The rate is the first one's, times what each
 /// other makes of its own base. (PyTorch changes the rate step by step; for schedules with a floor, as a cosine may have,
 /// its result depends on their order, and this does not.)
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::Chained::new(schedule::Exponential::new(0.5, 0.5)).with(schedule::Step::new(0.5, 1).gamma(0.5));
+/// assert_eq!(lr.at(1), 0.125); // both factors
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub struct Chained(Vec<Box<dyn Schedule>>);
 impl Chained {
     /// Begins with this.

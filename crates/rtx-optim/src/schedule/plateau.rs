@@ -1,6 +1,15 @@
 //! A rate that falls when a metric no longer gets better.
 
 /// What counts as better.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let plateau = schedule::Plateau::new(0.5).threshold(schedule::Threshold::Relative(1e-3)); // better by a thousandth
+/// assert_eq!(plateau.lr(), 0.5);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
     /// By this part of the best.
@@ -30,6 +39,15 @@ pub struct Plateau {
 }
 
 /// What a [`Plateau`] remembers.
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let plateau = schedule::Plateau::new(0.5);
+/// assert_eq!(plateau.state().lr, 0.5);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlateauState {
     /// The learning rate.
