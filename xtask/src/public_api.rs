@@ -1,7 +1,7 @@
 //! `cargo xtask public-api`: everything that a program can name in `rustytorch`, one line each, in `docs/public-api.txt`.
 //!
 //! Read off what rustdoc writes, because macros make many of the items: only rustdoc sees them all on a stable
-//! toolchain. `--check` compares and says what changed.
+//! toolchain. `--check` compares and says what changed. Items that no example shows stand in a list that only shrinks.
 use crate::{cargo, root};
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,6 +9,12 @@ use std::path::{Path, PathBuf};
 
 const LISTING: &str = "docs/public-api.txt";
 const CRATE: &str = "rustytorch";
+/// Items without an example, one path a line.
+const BARE: &str = "docs/public-api-without-example.txt";
+/// Modules that show items of others again.
+const AGAIN: [&str; 2] = ["rustytorch::prelude::", "rustytorch::nn::functional::"];
+/// What rustdoc marks an example by.
+const EXAMPLE: &str = "rust-example-rendered";
 /// A sentence in an item's documentation that says so.
 const UNSTABLE: &str = "Unstable:";
 /// Its methods are the twins of `Tensor`'s, one `try_` each.
@@ -17,6 +23,7 @@ const TWINS: &str = "rustytorch::TryTensor";
 /// What one item's page, or one of its members, says.
 struct Entry {
     line: String,
+    path: String,
     has_example: bool,
 }
 
@@ -29,14 +36,22 @@ pub(crate) fn run(rest: &[String]) -> Result<(), String> {
     cargo(&["doc", "--quiet", "--no-deps", "--package", CRATE])?;
     let target = std::env::var("CARGO_TARGET_DIR").map_or_else(|_| root().join("target"), PathBuf::from);
     let entries = entries(&target.join("doc").join(CRATE))?;
-    let examples = entries.iter().filter(|e| e.has_example).count();
+    let items = || entries.iter().filter(|e| is_item(e));
+    let bare: BTreeSet<String> = items().filter(|e| !e.has_example).map(|e| e.path.clone()).collect();
+    let (shown, all) = (items().filter(|e| e.has_example).count(), items().count());
     let lines: BTreeSet<String> = entries.into_iter().map(|e| e.line).collect();
-    println!("public api: {} lines, {examples} with an example of their own", lines.len());
+    println!("public api: {} lines; {shown} of {all} items are shown by an example, {} are not", lines.len(), bare.len());
     let listing = root().join(LISTING);
+    let known = fs::read_to_string(root().join(BARE)).unwrap_or_default();
     if check {
         let stored = fs::read_to_string(&listing).map_err(|e| format!("{LISTING}: {e}"))?;
-        return compare(&stored, &lines);
+        compare(&stored, &lines)?;
+        return compare_bare(&known, &bare);
     }
+    let known: BTreeSet<&str> = known.lines().collect();
+    let kept = bare.iter().filter(|path| known.is_empty() || known.contains(path.as_str()));
+    let text = kept.fold(String::new(), |text, path| text + path + "\n");
+    fs::write(root().join(BARE), text).map_err(|e| format!("{BARE}: {e}"))?;
     let head = format!(
         "# The public API of `{CRATE}`, written by `cargo xtask public-api`; CI compares it.\n\
          # stable: stays as it is until a new major version. unstable: its documentation says so.\n\
@@ -62,6 +77,26 @@ fn compare(stored: &str, now: &BTreeSet<String>) -> Result<(), String> {
         message += &format!("\n  {breaks} of the lines that are gone were stable: programs that use them break");
     }
     message += "\n  if it is meant, run `cargo xtask public-api` and commit the file";
+    Err(message)
+}
+
+/// Something to document, at the place where it is at home.
+fn is_item(entry: &Entry) -> bool {
+    let kind = entry.line.split_whitespace().nth(1).unwrap_or_default();
+    !matches!(kind, "impl" | "mod") && !AGAIN.iter().any(|m| entry.path.starts_with(m))
+}
+
+/// New items have an example; those that got one leave the list.
+fn compare_bare(known: &str, now: &BTreeSet<String>) -> Result<(), String> {
+    let known: BTreeSet<String> = known.lines().map(str::to_owned).collect();
+    let new: Vec<&String> = now.difference(&known).collect();
+    let gone: Vec<&String> = known.difference(now).collect();
+    if new.is_empty() && gone.is_empty() {
+        return Ok(());
+    }
+    let mut message = format!("{} public items have no example, {} of {BARE} have one now", new.len(), gone.len());
+    new.iter().for_each(|path| message += &format!("\n  {path}: write an example in its documentation"));
+    gone.iter().for_each(|path| message += &format!("\n  {path}: run `cargo xtask public-api` and commit the shorter list"));
     Err(message)
 }
 
@@ -112,7 +147,7 @@ fn entry(kind: &str, path: &str, declared: &str, doc: &str, owner_is_unstable: b
     let unstable = owner_is_unstable || doc.contains(UNSTABLE);
     let mark = if unstable { "unstable" } else { "stable  " };
     let text = if declared.is_empty() { String::new() } else { format!("  {declared}") };
-    Entry { line: format!("{mark} {kind} {path}{text}"), has_example: doc.contains("rust-example-rendered") }
+    Entry { line: format!("{mark} {kind} {path}{text}"), path: path.to_owned(), has_example: doc.contains(EXAMPLE) }
 }
 
 /// The item of a page, its own methods, and the traits that it implements.
@@ -132,15 +167,26 @@ fn page_entries(kind: &str, path: &str, page: &str, all: &mut Vec<Entry>) {
     let traits = page.find("id=\"trait-implementations\"").unwrap_or(page.len());
     // What a type derefs to has a page of its own.
     let own = page[..traits].find("id=\"deref-methods-").unwrap_or(traits);
+    let calls = called(page);
     for (id, code, doc) in sections(&page[..own]) {
         let member = ["method.", "tymethod.", "associatedtype.", "associatedconstant."];
         if let Some(name) = member.iter().find_map(|kind| id.strip_prefix(kind)) {
-            all.push(entry("fn", &format!("{path}::{name}"), &code, doc, unstable));
+            let mut member = entry("fn", &format!("{path}::{name}"), &code, doc, unstable);
+            // An example of the type, or of a neighbour, may call it.
+            member.has_example |= calls.contains(name);
+            all.push(member);
         }
     }
     for (_, code, _) in sections(&page[traits..]).filter(|(id, ..)| id.starts_with("impl-")) {
         all.push(entry("impl", path, &code, "", unstable));
     }
+}
+
+/// Every word of the examples of a page.
+fn called(page: &str) -> BTreeSet<String> {
+    let examples = page.split(EXAMPLE).skip(1).filter_map(|rest| rest.split_once('>')?.1.split("</code>").next());
+    let text: String = examples.map(plain).collect::<Vec<_>>().join(" ");
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
 }
 
 /// The item's declaration, in one line.
@@ -216,6 +262,21 @@ mod tests {
                 "stable   impl rustytorch::P  impl Layer for P",
             ]
         );
+    }
+
+    #[test]
+    fn what_an_example_calls_is_shown() {
+        let page = "<pre class=\"rust rust-example-rendered\"><code><span>let</span> p = P::new(<span>1</span>);</code></pre> more";
+        let calls = called(page);
+        assert!(calls.contains("new") && !calls.contains("more"), "{calls:?}");
+    }
+
+    #[test]
+    fn the_list_of_bare_items_shrinks() {
+        let now = BTreeSet::from(["a".to_owned()]);
+        assert!(compare_bare("a\n", &now).is_ok());
+        assert!(compare_bare("", &now).unwrap_err().contains("\n  a: write an example"));
+        assert!(compare_bare("a\nb\n", &now).unwrap_err().contains("\n  b: run"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_millis(100);
 /// ```
 /// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
 /// # use rtx_tensor::{self as torch, tensor};
-/// for (i, meter) in (0..3).progress("epoch 1") {
+/// for (meter, i) in (0..3).progress("epoch 1") {
 ///     meter.show("loss", &torch::full((), 1. / (1 + i) as f64)); // read when the line is drawn
 /// }
 /// # Ok::<(), rtx_tensor::Error>(())

@@ -17,6 +17,8 @@ const PURPOSE: u32 = 1;
 
 /// All sums of two numbers below 1,000, split into those trained on and 1,000 kept aside.
 ///
+/// Unstable: the default task of `rtx train`, which may change.
+///
 /// ```
 /// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
 /// # use rtx_tensor::{self as torch, tensor};

@@ -47,6 +47,8 @@ impl Device {
     }
 
     /// What runs ops there.
+    ///
+    /// Unstable: the runtime behind a device, whose own API may change.
     pub fn executor(&self) -> &Executor {
         &self.0
     }

@@ -49,8 +49,13 @@ pub struct ParameterList(pub Vec<Param>);
 /// assert_eq!(heads.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["colour", "size"]);
 /// # Ok::<(), torch::Error>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ModuleDict<M>(Vec<(String, M)>);
+impl<M> Default for ModuleDict<M> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
 
 /// Parameters by name, in the order in which they were put there.
 ///

@@ -244,6 +244,8 @@ fn check_fits(ours: &StateDict, from: &StateDict) -> Result<()> {
 }
 
 /// What may stand in a module: modules, leaves, containers of them, and plain settings.
+///
+/// Unstable: what `#[derive(Module)]` calls; derive it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field of a module",
     note = "a tensor must say what it is: `Param` (trained) or `Buffer` (saved)",

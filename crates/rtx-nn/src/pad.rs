@@ -49,7 +49,7 @@ pads! {
     /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
     /// let layer = nn::ZeroPad1d::new(1);
     /// let x = tensor!([[[1., 2., 3.]]]);
-    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [0.]);
+    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [0.0, 1.0, 2.0, 3.0, 0.0]);
     /// # Ok::<(), torch::Error>(())
     /// ```
     ZeroPad1d 1 "constant";
@@ -80,7 +80,7 @@ pads! {
     /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
     /// let layer = nn::ReflectionPad1d::new(1);
     /// let x = tensor!([[[1., 2., 3.]]]);
-    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [0.]);
+    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [2.0, 1.0, 2.0, 3.0, 2.0]);
     /// # Ok::<(), torch::Error>(())
     /// ```
     ReflectionPad1d 1 "reflect";
@@ -111,7 +111,7 @@ pads! {
     /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
     /// let layer = nn::ReplicationPad1d::new(1);
     /// let x = tensor!([[[1., 2., 3.]]]);
-    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [0.]);
+    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [1.0, 1.0, 2.0, 3.0, 3.0]);
     /// # Ok::<(), torch::Error>(())
     /// ```
     ReplicationPad1d 1 "replicate";
@@ -142,7 +142,7 @@ pads! {
     /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
     /// let layer = nn::CircularPad1d::new(1);
     /// let x = tensor!([[[1., 2., 3.]]]);
-    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [0.]);
+    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [3.0, 1.0, 2.0, 3.0, 1.0]);
     /// # Ok::<(), torch::Error>(())
     /// ```
     CircularPad1d 1 "circular";
@@ -207,7 +207,7 @@ constants! {
     /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
     /// let layer = nn::ConstantPad1d::new(1, -1.);
     /// let x = tensor!([[[1., 2., 3.]]]);
-    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [0.]);
+    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [-1.0, 1.0, 2.0, 3.0, -1.0]);
     /// # Ok::<(), torch::Error>(())
     /// ```
     ConstantPad1d 1;

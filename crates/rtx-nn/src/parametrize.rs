@@ -89,7 +89,7 @@ impl<L: Weighted, P: Parametrization> Layer for Parametrized<L, P> {
 /// layer.forward(&torch::ones([1, 3])); // each step in training comes closer
 /// assert_eq!(layer.weight().shape(), [2, 3]);
 /// let rule = nn::SpectralNorm::new(&torch::randn([2, 3])).steps(30); // for a weight of this shape
-/// assert_eq!(rule.apply(&torch::ones([2, 3])).shape(), [2, 3]);
+/// assert_eq!(nn::Parametrization::apply(&rule, &torch::ones([2, 3])).shape(), [2, 3]);
 /// # Ok::<(), torch::Error>(())
 /// ```
 #[derive(Debug)]

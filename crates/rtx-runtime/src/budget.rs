@@ -14,6 +14,8 @@ const TRIES: usize = 12;
 
 /// What a plan that was made under a memory budget came to. Bytes are those of its inputs, its results and what lies
 /// between them.
+///
+/// Unstable: for reports; may get another form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetReport {
     /// What it may take.

@@ -4,6 +4,8 @@ use std::ops::Sub;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Why a region ran.
+///
+/// Unstable: what is counted follows the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushReason {
     /// A value was read.
@@ -44,6 +46,8 @@ impl FlushReason {
 
 macro_rules! counters { ($($(#[$meta:meta])* $name:ident,)*) => {
     /// A snapshot. `later - earlier` is what happened in between; the gauges (`bytes_*`) keep the later value.
+    ///
+    /// Unstable: what is counted follows the runtime.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Counters {
         $($(#[$meta])* pub $name: u64,)*

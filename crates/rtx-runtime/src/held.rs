@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, Weak};
 const FIRST_SWEEP: usize = 1024;
 
 /// A value in memory.
+///
+/// Unstable: for reports; may get another form.
 #[derive(Clone, Debug)]
 pub struct HeldValue {
     /// Element type and shape.

@@ -254,10 +254,9 @@ fn tensor(text: &str, at: usize) -> Option<(String, Tensor)> {
         None if dtype.is_float() => (-2.0, 2.0),
         None => (0.0, 10.0),
     };
-    if given.is_none() && dtype.is_float() && count > LITERAL {
-        let place = if dtype == DType::F32 { String::new() } else { format!(".to(DType::{dtype:?})") };
-        let literal = format!("torch::linspace({low:?}, {high:?}, {count}).reshape({sizes:?}){place}");
-        return Some((literal, linspace(low, high, count).reshape(sizes).to(dtype)));
+    if given.is_none() && dtype == DType::F32 && count > LITERAL {
+        let literal = format!("torch::linspace({low:?}, {high:?}, {count}).reshape({sizes:?})");
+        return Some((literal, linspace(low, high, count).reshape(sizes)));
     }
     if count > 4 * LITERAL {
         return None;

@@ -317,6 +317,8 @@ fn field_argument(p: &Parameter) -> String {
     let n = &p.name;
     match p.ty.as_str() {
         "Tensor?" => format!("options.{n}.as_ref().into()"),
+        // An empty list stands for none where there may be none.
+        ty if ty.ends_with("]?") => format!("(!options.{n}.is_empty()).then_some(options.{n}).into()"),
         _ => format!("options.{n}.into()"),
     }
 }

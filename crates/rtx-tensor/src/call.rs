@@ -295,6 +295,8 @@ pub(crate) use op;
 
 /// Calls this definition and no other of its name, with its arguments in the order of the signature.
 ///
+/// Unstable: a door to the op table, whose definitions may change.
+///
 /// # Errors
 /// What the op refuses.
 #[track_caller]

@@ -1,6 +1,6 @@
 //! Tensors from nothing: free functions, as `torch.zeros`. Creation is deferred, so `zeros(n).to(BF16)` makes no f32.
 use crate::{
-    Result, Tensor,
+    Place, Result, Tensor,
     call::{self, Argument, op},
     engine::{self, Value},
     failure::OrPanic,
@@ -235,6 +235,8 @@ pub fn from_bytes(dtype: DType, shape: impl IntoShape, bytes: &[u8]) -> Result<T
 
 /// Nested arrays and vectors of numbers.
 ///
+/// Unstable: what `tensor!` is made of; write literals by the macro.
+///
 /// ```
 /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
 /// let rows: Vec<[f32; 2]> = vec![[1., 2.]]; // arrays and vectors in each other
@@ -289,6 +291,8 @@ fn sizes_of<T: Literal>(rows: &[T], out: &mut Vec<usize>) -> Option<()> {
 }
 /// What `tensor!` calls: `f32`, `i64` or `bool` from nested arrays.
 ///
+/// Unstable: what `tensor!` is made of; use the macro.
+///
 /// # Panics
 /// When vectors inside have different lengths.
 ///
@@ -299,12 +303,33 @@ fn sizes_of<T: Literal>(rows: &[T], out: &mut Vec<usize>) -> Option<()> {
 /// ```
 #[track_caller]
 pub fn literal<L: Literal>(data: L) -> Tensor {
+    literal_of(data, L::DTYPE)
+}
+#[track_caller]
+fn literal_of<L: Literal>(data: L, dtype: DType) -> Tensor {
     let (mut sizes, mut numbers) = (Vec::new(), Vec::new());
     if data.sizes(&mut sizes).is_none() {
         Err(Error::new(Kind::Shape, "tensor!: rows have different lengths")).or_panic()
     }
     data.numbers(&mut numbers);
-    from_numbers(&numbers, L::DTYPE, sizes).or_panic()
+    from_numbers(&numbers, dtype, sizes).or_panic()
+}
+/// What `tensor!` calls with a place: numbers are rounded once, to the dtype asked for.
+///
+/// Unstable: what `tensor!` is made of; use the macro.
+///
+/// # Panics
+/// When vectors inside have different lengths.
+///
+/// ```
+/// # use rtx_tensor::{DType, tensor};
+/// assert_eq!(tensor!([0.1]; DType::F64).to_vec::<f64>()?, [0.1]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
+#[track_caller]
+pub fn literal_at<L: Literal>(data: L, place: impl Into<Place>) -> Tensor {
+    let place = place.into();
+    literal_of(data, place.dtype.unwrap_or(L::DTYPE)).to(place)
 }
 fn from_numbers(numbers: &[Scalar], dtype: DType, shape: Vec<usize>) -> Result<Tensor> {
     let mut bytes = Vec::with_capacity(numbers.len() * dtype.size());
@@ -317,7 +342,7 @@ fn from_numbers(numbers: &[Scalar], dtype: DType, shape: Vec<usize>) -> Result<T
 #[macro_export]
 macro_rules! tensor {
     ($data:expr; $place:expr) => {
-        $crate::literal($data).to($place)
+        $crate::literal_at($data, $place)
     };
     ($data:expr) => {
         $crate::literal($data)

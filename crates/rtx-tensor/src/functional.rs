@@ -331,7 +331,7 @@ pub struct Attention<'a> {
 /// ```
 /// # use rtx_tensor::{self as torch, functional as F, tensor};
 /// let q = torch::randn([1, 2, 5, 8]); // batch, heads, time, width
-/// let causal = F::Attention { is_causal: true, ..Default::default() };
+/// let causal = F::Attention { causal: true, ..Default::default() };
 /// assert_eq!(F::scaled_dot_product_attention(&q, &q, &q, causal).shape(), [1, 2, 5, 8]);
 /// # Ok::<(), rtx_tensor::Error>(())
 /// ```

@@ -123,8 +123,11 @@ impl Tensor {
     }
 }
 
-macro_rules! writes { ($($(#[$doc:meta])* $f:ident $name:literal ($($arg:ident),*);)*) => { impl Tensor { $(
-    #[doc = concat!("`", $name, "`, in place.")]
+macro_rules! writes { ($($f:ident $name:literal ($($arg:ident),*) $before:literal $call:literal $after:literal;)*) => { impl Tensor { $(
+    #[doc = concat!(
+        "`", $name, "`, in place.\n\n```\n# use rtx_tensor::{self as torch, tensor};\nlet x = tensor!(", $before, ");\nx.",
+        $call, ";\nassert_eq!(x.to_vec::<f32>()?, ", $after, ");\n# Ok::<(), torch::Error>(())\n```"
+    )]
     #[track_caller]
     pub fn $f(&self $(, $arg: impl Operand)*) -> &Self {
         self.write_call(stringify!($f), op!($name), vec![$($arg.argument()),*]).or_panic();
@@ -132,19 +135,19 @@ macro_rules! writes { ($($(#[$doc:meta])* $f:ident $name:literal ($($arg:ident),
     }
 )* } } }
 writes! {
-    add_ "add" (other);
-    sub_ "sub" (other);
-    mul_ "mul" (other);
-    div_ "div" (other);
-    pow_ "pow" (exponent);
-    remainder_ "remainder" (other);
-    neg_ "neg" ();
-    abs_ "abs" ();
-    exp_ "exp" ();
-    log_ "log" ();
-    sqrt_ "sqrt" ();
-    relu_ "relu" ();
-    sigmoid_ "sigmoid" ();
-    tanh_ "tanh" ();
-    masked_fill_ "masked_fill" (mask, value);
+    add_ "add" (other) "[1., 2.]" "add_(3)" "[4., 5.]";
+    sub_ "sub" (other) "[1., 2.]" "sub_(1)" "[0., 1.]";
+    mul_ "mul" (other) "[1., 2.]" "mul_(&tensor!([3., 4.]))" "[3., 8.]";
+    div_ "div" (other) "[1., 2.]" "div_(2)" "[0.5, 1.]";
+    pow_ "pow" (exponent) "[1., 2.]" "pow_(2)" "[1., 4.]";
+    remainder_ "remainder" (other) "[5., 7.]" "remainder_(4)" "[1., 3.]";
+    neg_ "neg" () "[1., -2.]" "neg_()" "[-1., 2.]";
+    abs_ "abs" () "[1., -2.]" "abs_()" "[1., 2.]";
+    exp_ "exp" () "[0.]" "exp_()" "[1.]";
+    log_ "log" () "[1.]" "log_()" "[0.]";
+    sqrt_ "sqrt" () "[4., 9.]" "sqrt_()" "[2., 3.]";
+    relu_ "relu" () "[1., -2.]" "relu_()" "[1., 0.]";
+    sigmoid_ "sigmoid" () "[0.]" "sigmoid_()" "[0.5]";
+    tanh_ "tanh" () "[0.]" "tanh_()" "[0.]";
+    masked_fill_ "masked_fill" (mask, value) "[1., 2.]" "masked_fill_(&tensor!([true, false]), 9)" "[9., 2.]";
 }

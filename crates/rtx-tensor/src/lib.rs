@@ -29,6 +29,8 @@ mod hosted;
 mod images;
 pub mod index;
 mod inplace;
+mod joining;
+pub mod linalg;
 mod losses;
 mod methods;
 mod movement;
@@ -55,10 +57,13 @@ pub use autograd::{Grad, grad, no_grad};
 pub use backward::Backward;
 pub use call::{Argument, call, call_definition};
 pub use create::{
-    Literal, arange, arange_step, cat, equal, eye, from_bytes, from_slice, full, full_like, linspace, literal,
+    Literal, arange, arange_step, cat, equal, eye, from_bytes, from_slice, full, full_like, linspace, literal, literal_at,
     meshgrid, ones, ones_like, stack, zeros, zeros_like,
 };
 pub use device::{Device, Place, default_device, set_default_device};
+pub use joining::{
+    block_diag, broadcast_tensors, column_stack, dstack, einsum, hstack, logspace, scalar_tensor, vstack,
+};
 pub use index::{Ellipsis, NewAxis, step};
 pub use methods::{TryTensor, options};
 pub use number::IntoScalar;

@@ -10772,7 +10772,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_fft2_with(&self, options: options::FftFft2) -> Result<Tensor> {
-        call_one(op!("fft_fft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_fft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_fftn(&self) -> Result<Tensor> {
@@ -10780,7 +10788,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_fftn_with(&self, options: options::FftFftn) -> Result<Tensor> {
-        call_one(op!("fft_fftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_fftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_fftshift(&self) -> Result<Tensor> {
@@ -10788,7 +10804,7 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_fftshift_with(&self, options: options::FftFftshift) -> Result<Tensor> {
-        call_one(op!("fft_fftshift"), &[Argument::from(self), options.dim.into()])
+        call_one(op!("fft_fftshift"), &[Argument::from(self), (!options.dim.is_empty()).then_some(options.dim).into()])
     }
     #[track_caller]
     fn try_fft_hfft(&self) -> Result<Tensor> {
@@ -10804,7 +10820,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_hfft2_with(&self, options: options::FftHfft2) -> Result<Tensor> {
-        call_one(op!("fft_hfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_hfft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_hfftn(&self) -> Result<Tensor> {
@@ -10812,7 +10836,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_hfftn_with(&self, options: options::FftHfftn) -> Result<Tensor> {
-        call_one(op!("fft_hfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_hfftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_ifft(&self) -> Result<Tensor> {
@@ -10828,7 +10860,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_ifft2_with(&self, options: options::FftIfft2) -> Result<Tensor> {
-        call_one(op!("fft_ifft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_ifft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_ifftn(&self) -> Result<Tensor> {
@@ -10836,7 +10876,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_ifftn_with(&self, options: options::FftIfftn) -> Result<Tensor> {
-        call_one(op!("fft_ifftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_ifftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_ifftshift(&self) -> Result<Tensor> {
@@ -10844,7 +10892,7 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_ifftshift_with(&self, options: options::FftIfftshift) -> Result<Tensor> {
-        call_one(op!("fft_ifftshift"), &[Argument::from(self), options.dim.into()])
+        call_one(op!("fft_ifftshift"), &[Argument::from(self), (!options.dim.is_empty()).then_some(options.dim).into()])
     }
     #[track_caller]
     fn try_fft_ihfft(&self) -> Result<Tensor> {
@@ -10860,7 +10908,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_ihfft2_with(&self, options: options::FftIhfft2) -> Result<Tensor> {
-        call_one(op!("fft_ihfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_ihfft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_ihfftn(&self) -> Result<Tensor> {
@@ -10868,7 +10924,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_ihfftn_with(&self, options: options::FftIhfftn) -> Result<Tensor> {
-        call_one(op!("fft_ihfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_ihfftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_irfft(&self) -> Result<Tensor> {
@@ -10884,7 +10948,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_irfft2_with(&self, options: options::FftIrfft2) -> Result<Tensor> {
-        call_one(op!("fft_irfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_irfft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_irfftn(&self) -> Result<Tensor> {
@@ -10892,7 +10964,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_irfftn_with(&self, options: options::FftIrfftn) -> Result<Tensor> {
-        call_one(op!("fft_irfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_irfftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_rfft(&self) -> Result<Tensor> {
@@ -10908,7 +10988,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_rfft2_with(&self, options: options::FftRfft2) -> Result<Tensor> {
-        call_one(op!("fft_rfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_rfft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_rfftn(&self) -> Result<Tensor> {
@@ -10916,7 +11004,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_rfftn_with(&self, options: options::FftRfftn) -> Result<Tensor> {
-        call_one(op!("fft_rfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_rfftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fill(&self, value: impl IntoScalar) -> Result<Tensor> {

@@ -5,6 +5,8 @@ use crate::{
 };
 
 /// A stack of recurrent layers: its parameters in PyTorch's order, and how they are walked.
+///
+/// Unstable: what `nn::LSTM` and its kin call; use the layers.
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// For each layer and direction `w_ih`, `w_hh`, then both biases where there are some.
@@ -37,6 +39,8 @@ impl Stack {
 
 /// An LSTM from states `[h, c]`: the outputs, the last h and the last c.
 ///
+/// Unstable: what the layers call; use them.
+///
 /// # Errors
 /// When shapes or the number of parameters do not fit.
 #[track_caller]
@@ -46,6 +50,8 @@ pub fn lstm(input: &Tensor, [h, c]: [&Tensor; 2], stack: Stack) -> Result<(Tenso
 }
 /// A GRU from a state: the outputs and the last state.
 ///
+/// Unstable: what the layers call; use them.
+///
 /// # Errors
 /// When shapes or the number of parameters do not fit.
 #[track_caller]
@@ -53,6 +59,8 @@ pub fn gru(input: &Tensor, h: &Tensor, stack: Stack) -> Result<(Tensor, Tensor)>
     call::call_many(op!("gru"), &stack.arguments(input, h.into())).map(Into::into)
 }
 /// A plain network with tanh from a state: the outputs and the last state.
+///
+/// Unstable: what the layers call; use them.
 ///
 /// # Errors
 /// When shapes or the number of parameters do not fit.
@@ -62,6 +70,8 @@ pub fn rnn_tanh(input: &Tensor, h: &Tensor, stack: Stack) -> Result<(Tensor, Ten
 }
 /// A plain network with relu from a state: the outputs and the last state.
 ///
+/// Unstable: what the layers call; use them.
+///
 /// # Errors
 /// When shapes or the number of parameters do not fit.
 #[track_caller]
@@ -70,6 +80,8 @@ pub fn rnn_relu(input: &Tensor, h: &Tensor, stack: Stack) -> Result<(Tensor, Ten
 }
 
 /// The weights of a cell: `w_ih`, `w_hh`, and both biases or none.
+///
+/// Unstable: what `nn::LSTMCell` and its kin call; use the layers.
 pub type CellWeights<'a> = (&'a Tensor, &'a Tensor, Option<[&'a Tensor; 2]>);
 
 fn cell_arguments(input: &Tensor, hx: Argument, (w_ih, w_hh, biases): CellWeights<'_>) -> [Argument; 6] {
@@ -78,6 +90,8 @@ fn cell_arguments(input: &Tensor, hx: Argument, (w_ih, w_hh, biases): CellWeight
 }
 
 /// One step of an LSTM: the next h and c.
+///
+/// Unstable: what the layers call; use them.
 ///
 /// # Errors
 /// When shapes do not fit.
@@ -88,6 +102,8 @@ pub fn lstm_cell(input: &Tensor, [h, c]: [&Tensor; 2], weights: CellWeights<'_>)
 }
 /// One step of a GRU.
 ///
+/// Unstable: what the layers call; use them.
+///
 /// # Errors
 /// When shapes do not fit.
 #[track_caller]
@@ -96,6 +112,8 @@ pub fn gru_cell(input: &Tensor, h: &Tensor, weights: CellWeights<'_>) -> Result<
 }
 /// One step of a plain network with tanh.
 ///
+/// Unstable: what the layers call; use them.
+///
 /// # Errors
 /// When shapes do not fit.
 #[track_caller]
@@ -103,6 +121,8 @@ pub fn rnn_tanh_cell(input: &Tensor, h: &Tensor, weights: CellWeights<'_>) -> Re
     call::call_one(op!("rnn_tanh_cell"), &cell_arguments(input, h.into(), weights))
 }
 /// One step of a plain network with relu.
+///
+/// Unstable: what the layers call; use them.
 ///
 /// # Errors
 /// When shapes do not fit.

@@ -17,6 +17,8 @@ impl Drop for Held {
 /// Runs `f` while the first tensor of each pair shows the second one's value and leads gradients to it. What `f` writes
 /// to the first ones is gone afterwards.
 ///
+/// Unstable: what `functional_call` is made of; use that.
+///
 /// # Errors
 /// When the two differ in shape or dtype, or the first one is a view; then `f` does not run.
 ///

@@ -4,6 +4,8 @@ pub use rtx_runtime::{BudgetReport, Counters, HeldValue};
 
 /// What has happened so far on the usual device; subtract two snapshots for what happened between them.
 ///
+/// Unstable: what is counted follows the runtime.
+///
 /// ```
 /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
 /// let before = torch::counters();
@@ -28,7 +30,7 @@ pub struct Memory {
 ///
 /// ```
 /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
-/// assert!(torch::memory().peak >= torch::memory().live);
+/// assert!(torch::memory().peak_bytes >= torch::memory().live_bytes);
 /// # Ok::<(), rtx_tensor::Error>(())
 /// ```
 pub fn memory() -> Memory {
@@ -37,6 +39,8 @@ pub fn memory() -> Memory {
 }
 /// The `n` largest tensors in memory, the largest first, with the line that recorded each: what a variable that is
 /// still in scope keeps alive is found here.
+///
+/// Unstable: for reports; may get another form.
 ///
 /// # Example
 /// ```
@@ -51,6 +55,8 @@ pub fn largest_values(n: usize) -> Vec<HeldValue> {
 }
 /// What the device's driver counts since the process began, by name: how much code was printed, and what was left to
 /// the tile VM.
+///
+/// Unstable: names and numbers follow the drivers.
 pub fn device_details() -> Vec<(&'static str, u64)> {
     engine::executor().device_details()
 }
@@ -75,6 +81,8 @@ pub fn empty_cache() {
     engine::executor().trim()
 }
 /// What the last plan that was made inside [`crate::autograd::memory_budget`] came to.
+///
+/// Unstable: for reports; may get another form.
 pub fn budget_report() -> Option<BudgetReport> {
     engine::executor().budget_report()
 }
@@ -103,13 +111,15 @@ pub fn flush() -> Result<()> {
 /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
 /// let x = torch::ones(2) + 1.;
 /// torch::end_step()?; // what an optimizer's step does at its end
-/// assert!(x.is_ready());
+/// assert_eq!(x.to_vec::<f32>()?, [2., 2.]);
 /// # Ok::<(), rtx_tensor::Error>(())
 /// ```
 pub fn end_step() -> Result<()> {
     engine::executor().seal_step()
 }
 /// Runs `f`, which must find every plan it needs.
+///
+/// Unstable: for tests and servers that must not compile; may get another form.
 ///
 /// # Errors
 /// When a plan was compiled meanwhile; the message says for what.
