@@ -40,7 +40,11 @@ pub(crate) fn run(rest: &[String]) -> Result<(), String> {
     let bare: BTreeSet<String> = items().filter(|e| !e.has_example).map(|e| e.path.clone()).collect();
     let (shown, all) = (items().filter(|e| e.has_example).count(), items().count());
     let lines: BTreeSet<String> = entries.into_iter().map(|e| e.line).collect();
-    println!("public api: {} lines; {shown} of {all} items are shown by an example, {} are not", lines.len(), bare.len());
+    println!(
+        "public api: {} lines; {shown} of {all} items are shown by an example, {} are not",
+        lines.len(),
+        bare.len()
+    );
     let listing = root().join(LISTING);
     let known = fs::read_to_string(root().join(BARE)).unwrap_or_default();
     if check {
@@ -96,7 +100,8 @@ fn compare_bare(known: &str, now: &BTreeSet<String>) -> Result<(), String> {
     }
     let mut message = format!("{} public items have no example, {} of {BARE} have one now", new.len(), gone.len());
     new.iter().for_each(|path| message += &format!("\n  {path}: write an example in its documentation"));
-    gone.iter().for_each(|path| message += &format!("\n  {path}: run `cargo xtask public-api` and commit the shorter list"));
+    gone.iter()
+        .for_each(|path| message += &format!("\n  {path}: run `cargo xtask public-api` and commit the shorter list"));
     Err(message)
 }
 

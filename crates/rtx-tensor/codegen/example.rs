@@ -35,7 +35,7 @@ pub(super) fn lines(def: &'static OpDef, op: &Op, with_options: bool) -> String 
         return out;
     }
     out += "    ///\n    /// ```\n    /// # use rtx_tensor::{self as torch, DType, keep, tensor};\n";
-    best.lines().for_each(|line| drop(writeln!(out, "    /// {line}")));
+    best.lines().for_each(|line| out.extend(["    /// ", line, "\n"]));
     out + "    /// # Ok::<(), torch::Error>(())\n    /// ```\n"
 }
 
@@ -63,7 +63,9 @@ fn example(def: &'static OpDef, op: &Op, sample: &'static str, with_options: boo
                 fields.push(format!("{}: {}", p.name, field(p, text, &spelled.text)?));
             }
             () if optional => {}
-            () if op.is_axes(p) => passed.push(if matches!(text, "none" | "None" | "[]") { "..".into() } else { spelled.text }),
+            () if op.is_axes(p) => {
+                passed.push(if matches!(text, "none" | "None" | "[]") { "..".into() } else { spelled.text })
+            }
             () if matches!(text, "none" | "None" | "[]") => return None,
             () => {
                 passed.push(if spelled.line.is_some() { format!("&{}", spelled.text) } else { spelled.text });
@@ -98,10 +100,9 @@ fn example(def: &'static OpDef, op: &Op, sample: &'static str, with_options: boo
         let _ = match result {
             Shown::Item(ty, value) => writeln!(text, "assert_eq!({name}.item::<{ty}>()?, {value});"),
             Shown::Vector(ty, values) => writeln!(text, "assert_eq!({name}.to_vec::<{ty}>()?, {values});"),
-            Shown::Tensor(shape, ty, values) => writeln!(
-                text,
-                "assert_eq!({name}.shape(), {shape});\nassert_eq!({name}.to_vec::<{ty}>()?, {values});"
-            ),
+            Shown::Tensor(shape, ty, values) => {
+                writeln!(text, "assert_eq!({name}.shape(), {shape});\nassert_eq!({name}.to_vec::<{ty}>()?, {values});")
+            }
             Shown::Shape(shape) => {
                 hidden += 4;
                 writeln!(text, "assert_eq!({name}.shape(), {shape});")

@@ -57,14 +57,14 @@ pub use autograd::{Grad, grad, no_grad};
 pub use backward::Backward;
 pub use call::{Argument, call, call_definition};
 pub use create::{
-    Literal, arange, arange_step, cat, equal, eye, from_bytes, from_slice, full, full_like, linspace, literal, literal_at,
-    meshgrid, ones, ones_like, stack, zeros, zeros_like,
+    Literal, arange, arange_step, cat, equal, eye, from_bytes, from_slice, full, full_like, linspace, literal,
+    literal_at, meshgrid, ones, ones_like, stack, zeros, zeros_like,
 };
 pub use device::{Device, Place, default_device, set_default_device};
+pub use index::{Ellipsis, NewAxis, step};
 pub use joining::{
     block_diag, broadcast_tensors, column_stack, dstack, einsum, hstack, logspace, scalar_tensor, vstack,
 };
-pub use index::{Ellipsis, NewAxis, step};
 pub use methods::{TryTensor, options};
 pub use number::IntoScalar;
 pub use operand::Operand;
