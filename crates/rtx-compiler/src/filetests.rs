@@ -178,7 +178,7 @@ impl Claim for Takes {
             Grouped { value, groups: (0..rank).map(|i| smallvec![i]).collect() }
         };
         takes.then(|| Claimed {
-            text: format!("test {}", self.op).into(),
+            text: format!("test {}", self.op),
             dims: vec![],
             operands: node.inputs.iter().copied().map(each).collect(),
             outputs: node.outs().map(each).collect(),
