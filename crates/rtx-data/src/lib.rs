@@ -30,6 +30,28 @@ use rtx_core::Result;
 use std::sync::Arc;
 
 /// Things that can be counted and fetched by number.
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// struct Squares(usize);
+/// impl Dataset for Squares {
+///     type Item = (f32, i64);
+///     fn len(&self) -> usize {
+///         self.0
+///     }
+///     fn get(&self, i: usize) -> rtx_tensor::Result<(f32, i64)> {
+///         Ok(((i * i) as f32, i as i64))
+///     }
+/// }
+/// let loader = DataLoader::new(Squares(10), 4).shuffle(1).drop_last().workers(2);
+/// assert_eq!((loader.len(), loader.is_empty(), loader.dataset().len()), (2, false, 10));
+/// for batch in loader.epoch(3) {
+///     let (x, y) = batch?;
+///     assert_eq!((x.shape(), y.shape()), (vec![4], vec![4]));
+/// }
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub trait Dataset: Send + Sync {
     /// What one fetch gives.
     type Item;

@@ -102,8 +102,10 @@ impl Lazy<Linear> {
     }
 }
 
-macro_rules! convolutions { ($($Name:ident $T:ident $dims:literal;)*) => { $(
-    #[doc = concat!("[`", stringify!($T), "`] of as many channels as there are.")]
+macro_rules! convolutions { ($($Name:ident $T:ident $dims:literal $sizes:literal;)*) => { $(
+    #[doc = concat!("[`", stringify!($T), "`] of as many channels as there are.\n\n```\n# use rtx_nn::{self as nn, Layer};\n\
+        let layer = nn::", stringify!($Name), "::new(4, 3);\nlet y = layer.forward(&rtx_tensor::ones([2, 3", $sizes, "]));\n\
+        assert_eq!(y.shape()[1], 4);\n```")]
     pub type $Name = Lazy<$T>;
     impl Lazy<$T> {
         /// To so many channels, with a kernel of this size.
@@ -114,16 +116,18 @@ macro_rules! convolutions { ($($Name:ident $T:ident $dims:literal;)*) => { $(
     }
 )* } }
 convolutions! {
-    LazyConv1d Conv1d 1;
-    LazyConv2d Conv2d 2;
-    LazyConv3d Conv3d 3;
-    LazyConvTranspose1d ConvTranspose1d 1;
-    LazyConvTranspose2d ConvTranspose2d 2;
-    LazyConvTranspose3d ConvTranspose3d 3;
+    LazyConv1d Conv1d 1 ", 8";
+    LazyConv2d Conv2d 2 ", 8, 8";
+    LazyConv3d Conv3d 3 ", 8, 8, 8";
+    LazyConvTranspose1d ConvTranspose1d 1 ", 8";
+    LazyConvTranspose2d ConvTranspose2d 2 ", 8, 8";
+    LazyConvTranspose3d ConvTranspose3d 3 ", 8, 8, 8";
 }
 
-macro_rules! norms { ($($Name:ident $T:ident |$shape:ident| $channels:expr;)*) => { $(
-    #[doc = concat!("[`", stringify!($T), "`] of as many channels as there are.")]
+macro_rules! norms { ($($Name:ident $T:ident $sizes:literal |$shape:ident| $channels:expr;)*) => { $(
+    #[doc = concat!("[`", stringify!($T), "`] of as many channels as there are.\n\n```\n# use rtx_nn::{self as nn, Layer};\n\
+        let layer = nn::", stringify!($Name), "::new();\nlet x = rtx_tensor::rand([2, 3", $sizes, "]);\n\
+        assert_eq!(layer.forward(&x).shape(), x.shape());\n```")]
     pub type $Name = Lazy<$T>;
     impl Lazy<$T> {
         /// With PyTorch's defaults.
@@ -134,12 +138,12 @@ macro_rules! norms { ($($Name:ident $T:ident |$shape:ident| $channels:expr;)*) =
     }
 )* } }
 norms! {
-    LazyBatchNorm1d BatchNorm1d |shape| shape.get(1).copied().unwrap_or(0);
-    LazyBatchNorm2d BatchNorm2d |shape| shape.get(1).copied().unwrap_or(0);
-    LazyBatchNorm3d BatchNorm3d |shape| shape.get(1).copied().unwrap_or(0);
-    LazyInstanceNorm1d InstanceNorm1d |shape| from_end(shape, 2);
-    LazyInstanceNorm2d InstanceNorm2d |shape| from_end(shape, 3);
-    LazyInstanceNorm3d InstanceNorm3d |shape| from_end(shape, 4);
+    LazyBatchNorm1d BatchNorm1d ", 8" |shape| shape.get(1).copied().unwrap_or(0);
+    LazyBatchNorm2d BatchNorm2d ", 8, 8" |shape| shape.get(1).copied().unwrap_or(0);
+    LazyBatchNorm3d BatchNorm3d ", 8, 8, 8" |shape| shape.get(1).copied().unwrap_or(0);
+    LazyInstanceNorm1d InstanceNorm1d ", 8" |shape| from_end(shape, 2);
+    LazyInstanceNorm2d InstanceNorm2d ", 8, 8" |shape| from_end(shape, 3);
+    LazyInstanceNorm3d InstanceNorm3d ", 8, 8, 8" |shape| from_end(shape, 4);
 }
 
 #[cfg(test)]

@@ -58,6 +58,27 @@ impl Visitor<'_> {
 /// A model or a part of one. `#[derive(Module)]` writes `visit`; the rest is provided.
 ///
 /// `&self` suffices for all of it, because leaves are cells: `model.eval()` works through an `Arc`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module, seq};
+/// # use rtx_tensor::{self as torch, DType, tensor};
+/// let net = seq![nn::Linear::new(3, 4), nn::BatchNorm1d::new(4), nn::Dropout::new(0.5)].to(DType::F32);
+/// assert_eq!((net.num_parameters(), net.parameters().len()), (24, 4));
+/// assert_eq!(net.named_parameters()[0].0, "0.weight");
+/// assert_eq!(net.named_buffers()[0].0, "1.running_mean");
+/// net.eval(); // and train(): what dropout and batch norm do
+/// net.freeze(); // and unfreeze(): which weights are trained
+/// net.unfreeze();
+/// net.train();
+/// net.zero_grad();
+/// let path = std::env::temp_dir().join(format!("rtx-doc-module-{}.safetensors", std::process::id()));
+/// net.save(&path)?;
+/// net.load(&path)?; // refuses when names or shapes differ
+/// net.load_state_dict(&net.state_dict())?;
+/// assert!(net.load_matching(&net.state_dict())?.missing.is_empty());
+/// # std::fs::remove_file(path).ok();
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub trait Module: Send + Sync {
     /// Visits the fields in the order of their declaration.
     fn visit(&self, visitor: &mut Visitor<'_>);

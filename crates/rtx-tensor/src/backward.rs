@@ -423,6 +423,15 @@ impl Tensor {
 }
 
 /// Options of [`Tensor::backward_with`]; the defaults are PyTorch's.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let x = tensor!([1., 2.]).requires_grad_();
+/// let seed = tensor!([1., 10.]);
+/// (&x * &x).backward_with(torch::Backward { gradient: Some(&seed), ..Default::default() });
+/// assert_eq!(x.grad().expect("of x").to_vec::<f32>()?, [2., 40.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backward<'a> {
     /// The cotangent of the result; 1 where it is left out and the result is one number.

@@ -33,14 +33,37 @@ pub use rtx_autograd::Randomness;
 pub use vmap::{Vmap, vmap, vmap_n, vmap_with};
 
 /// The gradient of a function that returns one number.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let f = |x: &torch::Tensor| (x * x).sum(..);
+/// assert_eq!(func::grad(f)(&tensor!([1., 2.])).to_vec::<f32>()?, [2., 4.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn grad(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> Tensor {
     move |x| grad_and_value(&f)(x).0
 }
 /// The gradients in all arguments of a function that returns one number.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let f = |[x, y]: [&torch::Tensor; 2]| (x * y).sum(..);
+/// let [gx, gy] = func::grad_n(f)([&tensor!(2.), &tensor!(3.)]);
+/// assert_eq!((gx.item::<f32>()?, gy.item::<f32>()?), (3., 2.));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn grad_n<const N: usize>(f: impl Fn([&Tensor; N]) -> Tensor) -> impl Fn([&Tensor; N]) -> [Tensor; N] {
     move |x| grad_and_value_n(&f)(x).0
 }
 /// The gradient of a function that returns one number, and the number.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let f = |x: &torch::Tensor| (x * x).sum(..);
+/// let (g, y) = func::grad_and_value(f)(&tensor!([1., 2.]));
+/// assert_eq!((g.to_vec::<f32>()?, y.item::<f32>()?), (vec![2., 4.], 5.));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn grad_and_value(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> (Tensor, Tensor) {
     move |x| {
         let ([g], y) = grad_and_value_n(|[x]: [&Tensor; 1]| f(x))([x]);
@@ -48,6 +71,14 @@ pub fn grad_and_value(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> (Ten
     }
 }
 /// The gradients in all arguments of a function that returns one number, and the number.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let f = |[x, y]: [&torch::Tensor; 2]| (x * y).sum(..);
+/// let ([gx, _], value) = func::grad_and_value_n(f)([&tensor!(2.), &tensor!(3.)]);
+/// assert_eq!((gx.item::<f32>()?, value.item::<f32>()?), (3., 6.));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn grad_and_value_n<const N: usize>(
     f: impl Fn([&Tensor; N]) -> Tensor,
 ) -> impl Fn([&Tensor; N]) -> ([Tensor; N], Tensor) {
@@ -64,6 +95,14 @@ pub fn grad_and_value_n<const N: usize>(
 }
 
 /// The value of a function, and what takes a cotangent of it back to one of its argument.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let (y, back) = func::vjp(|x: &torch::Tensor| x * x, &tensor!([1., 2.]));
+/// assert_eq!(y.to_vec::<f32>()?, [1., 4.]);
+/// assert_eq!(back(&tensor!([1., 10.])).to_vec::<f32>()?, [2., 40.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn vjp<F>(f: F, x: &Tensor) -> (Tensor, impl Fn(&Tensor) -> Tensor + use<F>)
 where
     F: FnOnce(&Tensor) -> Tensor,
@@ -75,6 +114,15 @@ where
     })
 }
 /// The values of a function of several arguments, and what takes cotangents of them back to those of the arguments.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let f = |[x]: [&torch::Tensor; 1]| [x * x];
+/// let ([y], back) = func::vjp_n(f, [&tensor!([1., 2.])]);
+/// let [g] = back([&tensor!([1., 10.])]);
+/// assert_eq!((y.to_vec::<f32>()?, g.to_vec::<f32>()?), (vec![1., 4.], vec![2., 40.]));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn vjp_n<F, const N: usize, const M: usize>(
     f: F,
     x: [&Tensor; N],
@@ -88,11 +136,26 @@ where
 }
 
 /// The value of a function, and its slope along a tangent.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let (y, slope) = func::jvp(|x: &torch::Tensor| x * x, &tensor!([1., 2.]), &tensor!([1., 0.]));
+/// assert_eq!((y.to_vec::<f32>()?, slope.to_vec::<f32>()?), (vec![1., 4.], vec![2., 0.]));
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn jvp(f: impl FnOnce(&Tensor) -> Tensor, x: &Tensor, tangent: &Tensor) -> (Tensor, Tensor) {
     let ([y], [t]) = jvp_n(|[x]: [&Tensor; 1]| [f(x)], [x], [tangent]);
     (y, t)
 }
 /// The values of a function of several arguments, and their slopes where all move along their tangents.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let f = |[x]: [&torch::Tensor; 1]| [x * x];
+/// let ([_], [slope]) = func::jvp_n(f, [&tensor!([1., 2.])], [&tensor!([1., 0.])]);
+/// assert_eq!(slope.to_vec::<f32>()?, [2., 0.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn jvp_n<const N: usize, const M: usize>(
     f: impl FnOnce([&Tensor; N]) -> [Tensor; M],
     x: [&Tensor; N],
@@ -104,6 +167,13 @@ pub fn jvp_n<const N: usize, const M: usize>(
 }
 
 /// The value of a function, and what takes a tangent of its argument to its slope.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let (_, push) = func::linearize(|x: &torch::Tensor| x * x, &tensor!([1., 2.]));
+/// assert_eq!(push(&tensor!([1., 1.])).to_vec::<f32>()?, [2., 4.]); // as often as wanted
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn linearize<F>(f: F, x: &Tensor) -> (Tensor, impl Fn(&Tensor) -> Tensor + use<F>)
 where
     F: FnOnce(&Tensor) -> Tensor,
@@ -115,6 +185,15 @@ where
     })
 }
 /// The same for several arguments.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let f = |[x]: [&torch::Tensor; 1]| [x * x];
+/// let ([_], push) = func::linearize_n(f, [&tensor!([1., 2.])]);
+/// let [slope] = push([&tensor!([1., 1.])]);
+/// assert_eq!(slope.to_vec::<f32>()?, [2., 4.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn linearize_n<F, const N: usize, const M: usize>(
     f: F,
     x: [&Tensor; N],
@@ -129,6 +208,13 @@ where
 }
 
 /// The Jacobian, row by row: shape of the result, then shape of the argument.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let j = func::jacrev(|x: &torch::Tensor| x * x)(&tensor!([1., 2.]));
+/// assert_eq!(j.to_vec::<f32>()?, [2., 0., 0., 4.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn jacrev(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> Tensor {
     move |x| {
         let (y, pull) = vjp(&f, x);
@@ -137,6 +223,13 @@ pub fn jacrev(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> Tensor {
     }
 }
 /// The Jacobian, column by column: shape of the result, then shape of the argument.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let j = func::jacfwd(|x: &torch::Tensor| x * x)(&tensor!([1., 2.]));
+/// assert_eq!(j.to_vec::<f32>()?, [2., 0., 0., 4.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn jacfwd(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> Tensor {
     move |x| {
         let (y, push) = linearize(&f, x);
@@ -145,6 +238,13 @@ pub fn jacfwd(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> Tensor {
     }
 }
 /// The second derivatives of a function, `jacfwd(jacrev(f))`: shape of the result, then twice the shape of the argument.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let h = func::hessian(|x: &torch::Tensor| (x * x * x).sum(..))(&tensor!([1., 2.]));
+/// assert_eq!(h.to_vec::<f32>()?, [6., 0., 0., 12.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn hessian(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> Tensor {
     jacfwd(jacrev(f))
 }

@@ -189,6 +189,12 @@ fn dropped(name: &str, x: &Tensor, p: f64) -> Tensor {
 ///
 /// # Panics
 /// When `p` is outside 0..=1.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::dropout1d(&torch::ones([1, 2, 4]), 0.5).shape(), [1, 2, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn dropout1d(x: &Tensor, p: f64) -> Tensor {
     dropped("dropout1d", x, p)
@@ -197,6 +203,12 @@ pub fn dropout1d(x: &Tensor, p: f64) -> Tensor {
 ///
 /// # Panics
 /// As [`dropout1d`].
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::dropout2d(&torch::ones([1, 2, 4, 4]), 0.5).shape(), [1, 2, 4, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn dropout2d(x: &Tensor, p: f64) -> Tensor {
     dropped("dropout2d", x, p)
@@ -205,6 +217,12 @@ pub fn dropout2d(x: &Tensor, p: f64) -> Tensor {
 ///
 /// # Panics
 /// As [`dropout1d`].
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::dropout3d(&torch::ones([1, 2, 4, 4, 4]), 0.5).shape(), [1, 2, 4, 4, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn dropout3d(x: &Tensor, p: f64) -> Tensor {
     dropped("dropout3d", x, p)
@@ -213,6 +231,12 @@ pub fn dropout3d(x: &Tensor, p: f64) -> Tensor {
 ///
 /// # Panics
 /// When `p` is outside 0..=1.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::alpha_dropout(&torch::ones([1, 2, 4]), 0.5).shape(), [1, 2, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn alpha_dropout(x: &Tensor, p: f64) -> Tensor {
     dropped("alpha_dropout", x, p)
@@ -221,12 +245,25 @@ pub fn alpha_dropout(x: &Tensor, p: f64) -> Tensor {
 ///
 /// # Panics
 /// When `p` is outside 0..=1 or there are fewer than two dims.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::feature_alpha_dropout(&torch::ones([1, 2, 4]), 0.5).shape(), [1, 2, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn feature_alpha_dropout(x: &Tensor, p: f64) -> Tensor {
     dropped("feature_alpha_dropout", x, p)
 }
 
 /// Options of [`cross_entropy_with`]; the defaults are PyTorch's.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let options = F::CrossEntropy { label_smoothing: 0.1, ..Default::default() };
+/// assert!(F::cross_entropy_with(&torch::zeros([2, 4]), &tensor!([0, 3]), options).item::<f32>()? > 1.);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CrossEntropy {
     /// Targets of this value count nothing.
@@ -310,6 +347,14 @@ pub fn mse_loss(x: &Tensor, target: &Tensor) -> Tensor {
 }
 
 /// Options of [`scaled_dot_product_attention`].
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let q = torch::randn([1, 2, 5, 8]);
+/// let options = F::Attention { causal: true, scale: Some(0.25), ..Default::default() };
+/// assert_eq!(F::scaled_dot_product_attention(&q, &q, &q, options).shape(), [1, 2, 5, 8]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Attention<'a> {
     /// Added to the scores; or bool: where keys may be looked at.

@@ -6,6 +6,13 @@ use crate::{
 };
 
 /// Options of [`interpolate`]; what is empty is left out.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let options = F::Interpolate { scale_factor: vec![2.], mode: "nearest", ..Default::default() };
+/// assert_eq!(F::interpolate(&tensor!([[[1., 2.]]]), &options).to_vec::<f32>()?, [1., 1., 2., 2.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interpolate {
     /// The sizes of the dims after images and channels, or one for all.
@@ -60,6 +67,14 @@ pub fn interpolate(x: &Tensor, options: &Interpolate) -> Tensor {
 }
 
 /// Options of [`grid_sample`].
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let (x, grid) = (torch::ones([1, 1, 4, 4]), torch::zeros([1, 2, 2, 2])); // everywhere the middle
+/// let options = F::GridSample { align_corners: true, ..Default::default() };
+/// assert_eq!(F::grid_sample(&x, &grid, options).shape(), [1, 1, 2, 2]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GridSample {
     /// `bilinear`, `nearest` or `bicubic`.
@@ -79,6 +94,13 @@ impl Default for GridSample {
 ///
 /// # Panics
 /// When shapes or dtypes do not fit, or a word is none of its kind.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let (x, grid) = (torch::ones([1, 1, 4, 4]), torch::zeros([1, 2, 2, 2]));
+/// assert_eq!(F::grid_sample(&x, &grid, F::GridSample::default()).to_vec::<f32>()?, [1.; 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn grid_sample(x: &Tensor, grid: &Tensor, options: GridSample) -> Tensor {
     let words = [x.into(), grid.into(), options.mode.into(), options.padding_mode.into(), options.align_corners.into()];
@@ -89,12 +111,26 @@ pub fn grid_sample(x: &Tensor, grid: &Tensor, options: GridSample) -> Tensor {
 ///
 /// # Panics
 /// When theta does not fit the size.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let same = tensor!([[[1., 0., 0.], [0., 1., 0.]]]);
+/// assert_eq!(F::affine_grid(&same, &[1, 1, 4, 4], false).shape(), [1, 4, 4, 2]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: bool) -> Tensor {
     call::call_bound(op!("affine_grid"), &[theta.into(), size.to_vec().into(), align_corners.into()], &[]).or_panic()
 }
 
 /// Where patches of two dims lie: a number for each, or one for both.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let patches = F::Patches { stride: vec![2, 2], ..Default::default() };
+/// assert_eq!(F::unfold(&torch::ones([1, 3, 4, 4]), &[2, 2], &patches).shape(), [1, 12, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patches {
     /// How far apart a patch's elements are.
@@ -123,6 +159,12 @@ impl Patches {
 ///
 /// # Panics
 /// When a patch does not fit.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::unfold(&torch::ones([1, 3, 4, 4]), &[2, 2], &F::Patches::default()).shape(), [1, 12, 9]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn unfold(x: &Tensor, kernel_size: &[i64], patches: &Patches) -> Tensor {
     let args = [x.into(), kernel_size.to_vec().into()];
@@ -132,6 +174,13 @@ pub fn unfold(x: &Tensor, kernel_size: &[i64], patches: &Patches) -> Tensor {
 ///
 /// # Panics
 /// When the columns are not those of such images.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let patches = F::Patches { stride: vec![2, 2], ..Default::default() };
+/// assert_eq!(F::fold(&torch::ones([1, 12, 4]), &[4, 4], &[2, 2], &patches).shape(), [1, 3, 4, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn fold(x: &Tensor, output_size: &[i64], kernel_size: &[i64], patches: &Patches) -> Tensor {
     let args = [x.into(), output_size.to_vec().into(), kernel_size.to_vec().into()];

@@ -6,6 +6,14 @@ use crate::{
 };
 
 /// How a convolution walks: for each spatial dim, or one number for all; empty lists mean PyTorch's defaults.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let options = F::ConvOptions { stride: vec![2], groups: 2, ..Default::default() };
+/// let y = F::conv1d(&torch::ones([1, 2, 9]), &torch::ones([4, 1, 3]), None, &options);
+/// assert_eq!(y.shape(), [1, 4, 4]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvOptions {
     /// How far apart windows are.
@@ -68,16 +76,58 @@ macro_rules! convolutions {
 
 convolutions! {
     /// Convolution of `[n, c, l]` with `[o, c / groups, k]`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, functional as F, tensor};
+    /// let (x, weight) = (torch::ones([1, 2, 4]), torch::ones([3, 2, 2]));
+    /// assert_eq!(F::conv1d(&x, &weight, None, &F::ConvOptions::default()).shape(), [1, 3, 3]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     conv1d false;
     /// Convolution of `[n, c, h, w]` with `[o, c / groups, kh, kw]`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, functional as F, tensor};
+    /// let (x, weight) = (torch::ones([1, 2, 4, 4]), torch::ones([3, 2, 2, 2]));
+    /// assert_eq!(F::conv2d(&x, &weight, None, &F::ConvOptions::default()).shape(), [1, 3, 3, 3]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     conv2d false;
     /// Convolution of `[n, c, d, h, w]` with `[o, c / groups, kd, kh, kw]`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, functional as F, tensor};
+    /// let (x, weight) = (torch::ones([1, 2, 4, 4, 4]), torch::ones([3, 2, 2, 2, 2]));
+    /// assert_eq!(F::conv3d(&x, &weight, None, &F::ConvOptions::default()).shape(), [1, 3, 3, 3, 3]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     conv3d false;
     /// The transpose of [`conv1d`] with respect to its input; weight `[c, o / groups, k]`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, functional as F, tensor};
+    /// let (x, weight) = (torch::ones([1, 2, 4]), torch::ones([2, 3, 2]));
+    /// assert_eq!(F::conv_transpose1d(&x, &weight, None, &F::ConvOptions::default()).shape(), [1, 3, 5]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     conv_transpose1d true;
     /// The transpose of [`conv2d`] with respect to its input; weight `[c, o / groups, kh, kw]`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, functional as F, tensor};
+    /// let (x, weight) = (torch::ones([1, 2, 4, 4]), torch::ones([2, 3, 2, 2]));
+    /// assert_eq!(F::conv_transpose2d(&x, &weight, None, &F::ConvOptions::default()).shape(), [1, 3, 5, 5]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     conv_transpose2d true;
     /// The transpose of [`conv3d`] with respect to its input; weight `[c, o / groups, kd, kh, kw]`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, functional as F, tensor};
+    /// let (x, weight) = (torch::ones([1, 2, 4, 4, 4]), torch::ones([2, 3, 2, 2, 2]));
+    /// assert_eq!(F::conv_transpose3d(&x, &weight, None, &F::ConvOptions::default()).shape(), [1, 3, 5, 5, 5]);
+    /// # Ok::<(), rtx_tensor::Error>(())
+    /// ```
     conv_transpose3d true;
 }
 
@@ -85,6 +135,12 @@ convolutions! {
 ///
 /// # Panics
 /// When the groups do not split the channels.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::group_norm(&torch::rand([1, 4, 3]), 2, None, None, 1e-5).shape(), [1, 4, 3]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn group_norm(x: &Tensor, groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
     let args = [x.into(), groups.into(), weight.into(), bias.into(), eps.into()];
@@ -95,6 +151,12 @@ pub fn group_norm(x: &Tensor, groups: i64, weight: Option<&Tensor>, bias: Option
 ///
 /// # Panics
 /// When `x` has no channels.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::local_response_norm(&torch::rand([1, 4, 3]), 2, 1e-4, 0.75, 1.).shape(), [1, 4, 3]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn local_response_norm(x: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Tensor {
     let args = [x.into(), size.into(), alpha.into(), beta.into(), k.into()];
@@ -105,6 +167,13 @@ pub fn local_response_norm(x: &Tensor, size: i64, alpha: f64, beta: f64, k: f64)
 ///
 /// # Panics
 /// When sizes differ from the channels.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let (x, mean, var) = (tensor!([[1.], [3.]]), tensor!([1.]), tensor!([4.]));
+/// assert_eq!(F::batch_norm(&x, [&mean, &var], None, None, 0.).to_vec::<f32>()?, [0., 1.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn batch_norm(
     x: &Tensor,
@@ -121,6 +190,15 @@ pub fn batch_norm(
 ///
 /// # Errors
 /// When sizes differ from the channels, or there is one value a channel.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// let (x, mean, var) = (tensor!([[1.], [3.]]), torch::zeros(1), torch::ones(1));
+/// let [y, mean, _] = F::batch_norm_train(&x, [&mean, &var], None, None, (0.1, 0.))?;
+/// assert_eq!(y.to_vec::<f32>()?, [-1., 1.]);
+/// assert!((mean.item::<f32>()? - 0.2).abs() < 1e-6); // a tenth of the way
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn batch_norm_train(
     x: &Tensor,
@@ -139,6 +217,12 @@ pub fn batch_norm_train(
 ///
 /// # Panics
 /// When there is one value a channel.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::batch_norm_plain(&tensor!([[1.], [3.]]), None, None, 0.).to_vec::<f32>()?, [-1., 1.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn batch_norm_plain(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
     let none = Argument::None;
@@ -150,6 +234,12 @@ pub fn batch_norm_plain(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tenso
 ///
 /// # Panics
 /// When there is one value a channel.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, functional as F, tensor};
+/// assert_eq!(F::instance_norm(&tensor!([[[1., 3.]]]), None, None, 0.).to_vec::<f32>()?, [-1., 1.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[track_caller]
 pub fn instance_norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Tensor {
     let none = Argument::None;

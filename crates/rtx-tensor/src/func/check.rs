@@ -3,6 +3,14 @@ use crate::{Grad, Result, Tensor, from_slice, no_grad, randn, zeros_like};
 use rtx_core::{DType, Error, Kind};
 
 /// Options of [`gradcheck`]; the defaults are PyTorch's.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let loose = func::GradCheck { rtol: 1e-2, ..Default::default() };
+/// let x = tensor!([1., 2.]; torch::DType::F64);
+/// func::gradcheck(|[x]: [&torch::Tensor; 1]| [x.exp()], [&x], loose)?;
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct GradCheck {
     /// Half the distance over which differences are taken.
@@ -71,6 +79,13 @@ pub fn gradcheck<const N: usize, const M: usize>(
 ///
 /// # Errors
 /// As [`gradcheck`].
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let x = tensor!([1., 2.]; torch::DType::F64);
+/// func::gradgradcheck(|[x]: [&torch::Tensor; 1]| x * x * x, [&x], func::GradCheck::default())?;
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn gradgradcheck<const N: usize>(
     f: impl Fn([&Tensor; N]) -> Tensor,
     x: [&Tensor; N],

@@ -12,6 +12,15 @@ use rtx_core::{Dim, Error, Kind};
 use rtx_ir::{NodeId, Type, ValueId};
 
 /// Options of [`vmap_with`]: `N` arguments, `M` results. The defaults are PyTorch's.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let columns = func::Vmap { in_dims: [Some(1)], ..Default::default() };
+/// let f = func::vmap_with(columns, |[x]: [&torch::Tensor; 1]| [x.sum(..)]);
+/// let [y] = f([&tensor!([[1., 2.], [3., 4.]])]);
+/// assert_eq!(y.to_vec::<f32>()?, [4., 6.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Vmap<const N: usize, const M: usize> {
     /// Along which dim the examples of each argument lie; `None` for one that is the same for all.
@@ -33,6 +42,13 @@ impl<const N: usize, const M: usize> Default for Vmap<N, M> {
 ///
 /// # Panics
 /// In the call: when the argument has no dim 0, or an op inside is not batched; the message names it.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let norms = func::vmap(|row| (row * row).sum(..)); // written for one row
+/// assert_eq!(norms(&tensor!([[1., 2.], [3., 4.]])).to_vec::<f32>()?, [5., 25.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn vmap(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> Tensor {
     move |x| {
         let [y] = vmap_with(Vmap::default(), |[x]: [&Tensor; 1]| [f(x)])([x]);
@@ -43,6 +59,14 @@ pub fn vmap(f: impl Fn(&Tensor) -> Tensor) -> impl Fn(&Tensor) -> Tensor {
 ///
 /// # Panics
 /// As [`vmap`], and when the arguments have different numbers of examples.
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let dots = func::vmap_n(|[a, b]: [&torch::Tensor; 2]| (a * b).sum(..));
+/// let x = tensor!([[1., 2.], [3., 4.]]);
+/// assert_eq!(dots([&x, &x]).to_vec::<f32>()?, [5., 25.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn vmap_n<const N: usize>(f: impl Fn([&Tensor; N]) -> Tensor) -> impl Fn([&Tensor; N]) -> Tensor {
     move |x| {
         let [y] = vmap_with(Vmap::default(), |x: [&Tensor; N]| [f(x)])(x);
@@ -53,6 +77,15 @@ pub fn vmap_n<const N: usize>(f: impl Fn([&Tensor; N]) -> Tensor) -> impl Fn([&T
 ///
 /// # Panics
 /// As [`vmap_n`].
+///
+/// ```
+/// # use rtx_tensor::{self as torch, func, tensor};
+/// let shared = func::Vmap { in_dims: [Some(0), None], ..Default::default() }; // one b for all
+/// let f = func::vmap_with(shared, |[a, b]: [&torch::Tensor; 2]| [(a * b).sum(..)]);
+/// let [y] = f([&tensor!([[1., 2.], [3., 4.]]), &tensor!([1., 10.])]);
+/// assert_eq!(y.to_vec::<f32>()?, [21., 43.]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub fn vmap_with<const N: usize, const M: usize>(
     options: Vmap<N, M>,
     f: impl Fn([&Tensor; N]) -> [Tensor; M],
