@@ -83,7 +83,7 @@ pub struct Train {
     /// CPU threads; results do not depend on them
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
-    /// Where it runs: cpu (rtx doctor shows what there is)
+    /// Where it runs: cpu, cuda or cuda:N (rtx doctor shows what there is)
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Where the run is kept [default: runs/TASK-N]
