@@ -2,6 +2,17 @@
 use std::fmt;
 
 /// An element type.
+///
+/// ```
+/// # use rtx_core::{DType, Element, Error, Kind, Location, Scalar};
+/// assert_eq!(DType::parse("bf16").map(DType::name), Some("bf16"));
+/// assert_eq!(DType::BF16.size(), 2);
+/// assert_eq!(DType::I64.promote(DType::F16), DType::F16); // PyTorch's rule: the class decides first
+/// assert!(DType::F32.is_float() && DType::F32.is_differentiable() && !DType::F32.is_int());
+/// assert!(DType::F32.class() < DType::C64.class());
+/// assert_eq!((DType::F32.complex(), DType::C128.real()), (DType::C64, DType::F64));
+/// assert!(DType::ALL.iter().filter(|d| d.has_arithmetic()).count() > 10);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it all")]
@@ -181,6 +192,13 @@ impl fmt::Display for DType {
 }
 
 /// A Rust type that is an element type. Bytes go in and out in native order.
+///
+/// ```
+/// # use rtx_core::{DType, Element, Error, Kind, Location, Scalar};
+/// let mut bytes = Vec::new();
+/// 2.5_f32.write(&mut bytes);
+/// assert_eq!((f32::read(&bytes), f32::DTYPE), (2.5, DType::F32));
+/// ```
 pub trait Element: Copy + Send + Sync + 'static {
     /// Its element type.
     const DTYPE: DType;

@@ -6,6 +6,12 @@ use std::fmt;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, for programs.
+///
+/// ```
+/// # use rtx_core::{DType, Element, Error, Kind, Location, Scalar};
+/// let error = Error::new(Kind::Shape, "add: shapes do not broadcast");
+/// assert!(matches!(error.kind(), Kind::Shape | Kind::DType));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -35,6 +41,17 @@ pub enum Kind {
 
 /// An error with one clear sentence. Boxed, so `Result<Tensor>` stays small; cheap to clone, because every later
 /// read of a poisoned result returns the same error.
+///
+/// ```
+/// # use rtx_core::{DType, Element, Error, Kind, Location, Scalar};
+/// let error = Error::new(Kind::Index, "select: index 7 is outside 0..3")
+///     .recorded_at(Location::caller())
+///     .in_scope("layer 3")
+///     .hint("indices count from 0");
+/// assert_eq!((error.kind(), error.message()), (Kind::Index, "select: index 7 is outside 0..3"));
+/// assert!(error.recorded().is_some());
+/// assert!(error.to_string().contains("hint: indices count from 0"));
+/// ```
 #[derive(Clone)]
 pub struct Error(std::sync::Arc<Inner>);
 

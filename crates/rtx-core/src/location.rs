@@ -2,6 +2,12 @@
 use std::{fmt, panic};
 
 /// A line of the user's program.
+///
+/// ```
+/// # use rtx_core::{DType, Element, Error, Kind, Location, Scalar};
+/// let here = Location::caller();
+/// assert!(here.line() > 0 && here.column() > 0 && !here.file().is_empty());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Location(&'static panic::Location<'static>);
 

@@ -3,6 +3,14 @@ use crate::DType;
 use std::fmt;
 
 /// A host number. Weakly typed: it takes part in promotion by its kind, not its size.
+///
+/// ```
+/// # use rtx_core::{DType, Element, Error, Kind, Location, Scalar};
+/// let two = Scalar::from(2);
+/// assert_eq!((two.to_f64(), two.to_i64(), two.dtype()), (2.0, 2, DType::I64));
+/// assert_eq!(two.promote(DType::F16), DType::F16);
+/// assert_eq!(two.to_bits(DType::F32), u64::from(2_f32.to_bits()));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the names say it all")]
 pub enum Scalar {

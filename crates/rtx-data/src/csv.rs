@@ -15,6 +15,18 @@ use std::path::{Path, PathBuf};
 /// assert_eq!((labels.to_vec::<i64>()?, kinds), (vec![1, 0], vec!["a dog".to_owned(), "cat".to_owned()]));
 /// # Ok(()) }
 /// ```
+///
+/// ```
+/// # use rtx_data::{self as data, BatchSampler, Collate, DataLoader, Dataset, Progress, Sampler};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let table = data::Csv::parse("height,width,kind\n1,2,cat\n3,4,dog\n")?; // or open(path)
+/// assert_eq!((table.len(), table.is_empty(), table.names().len()), (2, false, 3));
+/// assert_eq!(table.tensor(&["height", "width"])?.shape(), [2, 2]);
+/// let (ids, words) = table.labels("kind")?;
+/// assert_eq!((ids.to_vec::<i64>()?, words), (vec![0, 1], vec!["cat".to_owned(), "dog".to_owned()]));
+/// assert_eq!(table.column("kind")?.len(), 2);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Csv {
     path: PathBuf,

@@ -15,6 +15,22 @@ use rtx_tensor::{Tensor, from_slice, no_grad};
 /// let loss = average.apply(|| net.forward(&rtx_tensor::ones([1, 3])).sum(..).item::<f32>())?;
 /// # Ok(()) }
 /// ```
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let net = nn::Linear::new(2, 1);
+/// let mut mean = optim::Average::ema(&net, 0.9); // or swa(&net): plain means
+/// nn::init::zeros_(&net.weight);
+/// mean.update(); // after each step
+/// let averaged = mean.apply(|| net.weight.to_vec::<f32>())?; // evaluates with the means, then goes back
+/// assert_eq!((averaged.len(), net.weight.to_vec::<f32>()?), (2, vec![0., 0.]));
+/// let saved = mean.state_dict();
+/// mean.load_state_dict(&saved)?;
+/// mean.store(); // the means become the weights
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 pub struct Average {
     names: Vec<String>,
     params: Vec<Param>,

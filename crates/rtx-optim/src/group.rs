@@ -11,6 +11,19 @@ use rtx_nn::Param;
 /// let of = |named: Vec<(String, rtx_nn::Param)>| named.into_iter().map(|(_, p)| p);
 /// let opt = AdamW::groups([Group::new(of(weights)), Group::new(of(biases)).weight_decay(0.0)], 1e-3);
 /// ```
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let net = nn::Linear::new(2, 1);
+/// let decayed = optim::Group::new([net.weight.tie()]).weight_decay(0.1).lr(1e-4);
+/// let plain = optim::Group::new(net.bias.iter().map(|b| b.tie())).betas(0.9, 0.95).eps(1e-8);
+/// let mut opt = optim::AdamW::groups([decayed, plain], 1e-3); // 1e-3 for the groups without a rate of their own
+/// opt.set_group_lr(1, 1e-2);
+/// assert_eq!(opt.params().len(), 2);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Group {
     pub(crate) params: Vec<Param>,

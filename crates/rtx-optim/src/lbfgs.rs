@@ -23,6 +23,23 @@ use std::collections::VecDeque;
 /// assert!(w.to_vec::<f32>()?.iter().all(|x| (x - 1.0).abs() < 1e-2));
 /// # Ok(()) }
 /// ```
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = nn::Param::new(torch::ones([2]));
+/// let mut opt = optim::LBFGS::new(vec![w.tie()], 1.).max_iter(10).history_size(5).tolerance_grad(1e-7).tolerance_change(1e-9).max_eval(50).strong_wolfe();
+/// let before = opt.step(|| (&w - tensor!([3., 4.])).square().sum(..))?; // the loss may be asked for many times
+/// assert_eq!(before.item::<f32>()?, 13.);
+/// assert!((w.to_vec::<f32>()?[1] - 4.).abs() < 1e-3);
+/// opt.set_lr(opt.lr() / 2.);
+/// opt.zero_grad();
+/// let saved = opt.state_dict();
+/// opt.load_state_dict(&saved)?;
+/// assert_eq!(opt.params().len(), 1);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct LBFGS {
     params: Vec<Param>,

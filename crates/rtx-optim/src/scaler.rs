@@ -25,6 +25,23 @@ use rtx_tensor::{Tensor, from_slice, full, no_grad};
 /// }
 /// # Ok(()) }
 /// ```
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let w = nn::Param::new(torch::ones([2]));
+/// let mut opt = optim::SGD::new(vec![w.tie()], 0.5);
+/// let mut scaler = optim::GradScaler::new().init_scale(1024.).growth_interval(100).growth_factor(2.).backoff_factor(0.5);
+/// scaler.scale(&(&w * &w).sum(..)).backward(); // gradients of halves do not vanish
+/// scaler.unscale(&opt)?; // only where gradients are clipped
+/// scaler.step(&mut opt)?; // not where a gradient is infinite
+/// scaler.update()?;
+/// assert_eq!((scaler.get_scale()?, w.to_vec::<f32>()?), (1024., vec![0., 0.]));
+/// let saved = scaler.state_dict();
+/// scaler.load_state_dict(&saved)?;
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct GradScaler {
     /// `f32 []`.

@@ -80,6 +80,17 @@ pub fn grad<const N: usize>(out: &Tensor, wrt: [&Tensor; N]) -> [Tensor; N] {
 /// assert_eq!(x.grad().map(|g| g.to_vec::<f32>()).transpose()?, Some(vec![6., 12.]));
 /// # Ok(()) }
 /// ```
+///
+/// ```
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let x = tensor!(2.).requires_grad_();
+/// let y = &x * &x * &x;
+/// let [first] = torch::Grad::of(&y).create_graph().wrt([&x]);
+/// let [second] = torch::Grad::of(&first).gradient(&tensor!(1.)).retain_graph().wrt([&x]);
+/// assert_eq!((first.item::<f32>()?, second.item::<f32>()?), (12., 12.));
+/// assert!(torch::Grad::of(&y).find(&[&tensor!(1.).requires_grad_()])?[0].is_none());
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Grad<'a> {
     out: &'a Tensor,

@@ -183,6 +183,18 @@ impl Schedule for Cyclic {
 /// assert!((lr.at(0) - 0.2 / 25.0).abs() < 1e-12);
 /// assert!((lr.at(29) - 0.2).abs() < 1e-12);
 /// ```
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let lr = schedule::OneCycle::new(0.5, 100).rise(0.3).anneal(schedule::Anneal::Cosine).div_factors(25., 1e4);
+/// assert!((lr.at(0) - 0.5 / 25.).abs() < 1e-12);
+/// assert!(lr.at(29) > 0.49 && lr.at(99) < 1e-4);
+/// let slow = schedule::OneCycle::new(0.5, 100).three_phases().no_momentum();
+/// assert_eq!(slow.momentum_at(0), None);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct OneCycle {
     high: f64,

@@ -26,6 +26,22 @@ pub enum Threshold {
 /// assert_eq!(lr.report(2.0), 0.1);
 /// assert_eq!(lr.report(2.0), 0.1 * 0.1);
 /// ```
+///
+/// ```
+/// # use rtx_optim::{self as optim, Optimizer, Schedule, schedule};
+/// # use rtx_nn::{self as nn, Layer, Module, functional as F};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let mut plateau = schedule::Plateau::new(0.5).factor(0.5).patience(1).cooldown(0).least(0.1).eps(1e-8);
+/// for loss in [1., 1., 1.] {
+///     plateau.report(loss); // twice no better: half the rate
+/// }
+/// assert_eq!(plateau.lr(), 0.25);
+/// let saved = plateau.state(); // what a checkpoint keeps
+/// plateau.set_state(saved);
+/// let rising = schedule::Plateau::new(0.5).rising().threshold(schedule::Threshold::Absolute(0.01)); // of an accuracy
+/// assert_eq!(rising.lr(), 0.5);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Plateau {
     factor: f64,
