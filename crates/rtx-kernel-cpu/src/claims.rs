@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 mod recurrent;
 mod scan;
+mod sequence;
 
 /// Every claim of this crate.
 pub fn claims() -> Vec<Arc<dyn Claim>> {
@@ -19,6 +20,8 @@ pub fn claims() -> Vec<Arc<dyn Claim>> {
         Arc::new(AttentionBackwardClaim),
         Arc::new(CrossEntropyClaim),
         Arc::new(CrossEntropyBackwardClaim),
+        Arc::new(sequence::CtcClaim),
+        Arc::new(sequence::CtcBackwardClaim),
         Arc::new(ScatterClaim),
         Arc::new(EmbeddingGradClaim),
         Arc::new(scan::ScanClaim),

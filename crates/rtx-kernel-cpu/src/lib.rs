@@ -7,6 +7,7 @@
 mod attention;
 mod claims;
 mod conv;
+mod ctc;
 mod epilogue;
 mod factor;
 mod fft;
@@ -36,6 +37,8 @@ pub fn natives() -> Vec<Arc<dyn NativeKernel>> {
         Arc::new(attention::AttentionBackward),
         Arc::new(loss::CrossEntropy),
         Arc::new(loss::CrossEntropyBackward),
+        Arc::new(ctc::CtcKernel),
+        Arc::new(ctc::CtcBackwardKernel),
         Arc::new(scatter::Scatter),
         Arc::new(scan::Scan),
         Arc::new(scan::LinearScan),

@@ -1,6 +1,6 @@
 //! Convolution layers, and transposed ones.
 use crate::{Layer, Module, Param, Weighted, functional as F, init};
-use rtx_tensor::{Tensor, shape::IntoShape};
+use rtx_tensor::{Tensor, options, shape::IntoShape};
 
 /// Sizes for each of `N` dims: one number stands for all.
 fn each<const N: usize>(sizes: impl IntoShape) -> [i64; N] {
@@ -8,11 +8,52 @@ fn each<const N: usize>(sizes: impl IntoShape) -> [i64; N] {
     std::array::from_fn(|i| sizes.get(i).or(sizes.last()).copied().unwrap_or(1))
 }
 
+/// What stands around a tensor in a convolution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PaddingMode {
+    /// Zeros.
+    #[default]
+    Zeros,
+    /// The tensor mirrored, its border elements once.
+    Reflect,
+    /// The border elements, again and again.
+    Replicate,
+    /// The other end of the tensor.
+    Circular,
+}
+impl PaddingMode {
+    const fn word(self) -> &'static str {
+        match self {
+            PaddingMode::Zeros => "constant",
+            PaddingMode::Reflect => "reflect",
+            PaddingMode::Replicate => "replicate",
+            PaddingMode::Circular => "circular",
+        }
+    }
+}
+
+/// The tensor with what stands around it, and the options of a convolution that adds nothing more.
+#[track_caller]
+fn surrounded(x: &Tensor, mode: PaddingMode, o: &F::ConvOptions, kernel: &[usize]) -> (Tensor, F::ConvOptions) {
+    let of = |list: &[i64], i: usize, default: i64| list.get(i).or(list.last()).copied().unwrap_or(default);
+    let both = |i: usize| {
+        if !o.same {
+            return [of(&o.padding, i, 0); 2];
+        }
+        let all = of(&o.dilation, i, 1) * (kernel[i] as i64 - 1);
+        [all / 2, all - all / 2]
+    };
+    let pads: Vec<i64> = (0..kernel.len()).rev().flat_map(both).collect();
+    let x = x.pad_with(pads.as_slice(), options::Pad { mode: mode.word(), value: None });
+    (x, F::ConvOptions { padding: vec![0; kernel.len()], same: false, ..o.clone() })
+}
+
 macro_rules! convolutions {
     ($($(#[$doc:meta])* $T:ident $N:literal $function:ident $transposed:literal;)*) => { $(
         $(#[$doc])*
         ///
-        /// Setters after `new`: `stride`, `padding`, `dilation`, `groups`, `no_bias`; a number counts for every dim.
+        /// Setters after `new`: `stride`, `padding`, `padding_mode`, `dilation`, `groups`, `no_bias`; a number counts for
+        /// every dim.
         #[derive(Clone, Debug, Module)]
         pub struct $T {
             /// Of a convolution `[outputs, inputs / groups, kernel..]`, of a transposed one `[inputs, outputs / groups, kernel..]`.
@@ -21,6 +62,8 @@ macro_rules! convolutions {
             pub bias: Option<Param>,
             #[module(skip)]
             options: F::ConvOptions,
+            #[module(skip)]
+            mode: PaddingMode,
             channels: [usize; 2],
             kernel: Vec<usize>,
         }
@@ -38,7 +81,7 @@ macro_rules! convolutions {
                 let fan = (second * kernel.iter().product::<usize>()).max(1);
                 let bound = 1.0 / (fan as f64).sqrt();
                 let draw = |shape: &[usize]| Param::new(init::uniform(shape, -bound, bound));
-                Self { weight: draw(&shape), bias: Some(draw(&[outputs])), options, channels: [inputs, outputs], kernel }
+                Self { weight: draw(&shape), bias: Some(draw(&[outputs])), options, mode: PaddingMode::Zeros, channels: [inputs, outputs], kernel }
             }
             /// How far apart windows are.
             #[must_use]
@@ -52,6 +95,17 @@ macro_rules! convolutions {
                 self.options.padding = each::<$N>(padding).to_vec();
                 self.options.same = false;
                 self
+            }
+            /// What stands on both sides instead of zeros.
+            ///
+            /// # Panics
+            /// When the convolution is a transposed one, which has zeros there.
+            #[must_use]
+            #[track_caller]
+            pub fn padding_mode(self, mode: PaddingMode) -> Self {
+                let fits = !$transposed || mode == PaddingMode::Zeros;
+                assert!(fits, "{}: pads with zeros only, got {mode:?}", stringify!($function));
+                Self { mode, ..self }
             }
             /// As many zeros as leave the sizes as they are, with windows side by side: `padding="same"`.
             #[must_use]
@@ -76,7 +130,7 @@ macro_rules! convolutions {
             pub fn groups(self, groups: usize) -> Self {
                 let bias = self.bias.is_some();
                 let options = F::ConvOptions { groups: groups as i64, ..self.options };
-                let drawn = Self::drawn(self.channels, self.kernel, options);
+                let drawn = Self { mode: self.mode, ..Self::drawn(self.channels, self.kernel, options) };
                 if bias { drawn } else { drawn.no_bias() }
             }
             /// Without the bias; its draw was never computed.
@@ -90,7 +144,7 @@ macro_rules! convolutions {
             /// When the channels of `x` are not `inputs`.
             #[track_caller]
             pub fn forward(&self, x: &Tensor) -> Tensor {
-                F::$function(x, &self.weight, self.bias.as_deref(), &self.options)
+                self.forward_with_weight(x, &self.weight)
             }
         }
         impl Layer for $T {
@@ -106,6 +160,10 @@ macro_rules! convolutions {
                 self.bias.as_ref()
             }
             fn forward_with_weight(&self, x: &Tensor, weight: &Tensor) -> Tensor {
+                if self.mode != PaddingMode::Zeros {
+                    let (x, options) = surrounded(x, self.mode, &self.options, &self.kernel);
+                    return F::$function(&x, weight, self.bias.as_deref(), &options);
+                }
                 F::$function(x, weight, self.bias.as_deref(), &self.options)
             }
         }

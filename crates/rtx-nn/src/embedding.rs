@@ -1,6 +1,7 @@
 //! Rows of a table, by number.
+use crate::loss::one;
 use crate::{Layer, Module, Param, functional as F};
-use rtx_tensor::{Tensor, no_grad, randn};
+use rtx_tensor::{Argument, Tensor, call, no_grad, randn};
 
 /// A table of `rows` vectors; the forward pass picks rows.
 ///
@@ -82,10 +83,29 @@ pub enum BagMode {
     Max,
 }
 
-/// Sums, means or maxima of rows of a table: one vector for each bag of ids.
+impl BagMode {
+    const fn word(self) -> &'static str {
+        match self {
+            BagMode::Sum => "sum",
+            BagMode::Mean => "mean",
+            BagMode::Max => "max",
+        }
+    }
+}
+
+/// What [`EmbeddingBag::forward_with`] takes beside the ids.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bags<'a> {
+    /// Where each bag begins in ids of one dim, `[bags]`.
+    pub offsets: Option<&'a Tensor>,
+    /// A weight for each id, of their shape; for sums only.
+    pub weights: Option<&'a Tensor>,
+}
+
+/// Sums, means or maxima of rows of a table: one vector for each bag of ids, zeros for an empty one.
 ///
 /// # Shape
-/// `[bags, ids]` of integers to `[bags, width]`; weight `[rows, width]`.
+/// `[bags, ids]` of integers, or `[ids]` and offsets `[bags]`, to `[bags, width]`; weight `[rows, width]`.
 ///
 /// ```
 /// # use rtx_nn::{self as nn, Layer, Module};
@@ -93,7 +113,7 @@ pub enum BagMode {
 /// let bags = nn::EmbeddingBag::new(10, 4).mode(nn::BagMode::Sum);
 /// let ids = tensor!([[1, 2], [3, 4]]); // two bags
 /// assert_eq!(bags.forward(&ids).shape(), [2, 4]);
-/// assert_eq!(bags.forward_weighted(&ids, &tensor!([[1., 0.5], [1., 0.]])).shape(), [2, 4]);
+/// assert_eq!(bags.forward_with(&ids, nn::Bags { weights: Some(&tensor!([[1., 0.5], [1., 0.]])), ..Default::default() }).shape(), [2, 4]);
 /// # Ok::<(), torch::Error>(())
 /// ```
 #[derive(Clone, Debug, Module)]
@@ -102,27 +122,42 @@ pub struct EmbeddingBag {
     pub weight: Param,
     #[module(skip)]
     mode: BagMode,
+    padding: Option<usize>,
+    last_offset: bool,
 }
 
 impl EmbeddingBag {
     /// A table drawn from N(0, 1), and means.
     pub fn new(rows: usize, width: usize) -> Self {
-        Self { weight: Param::new(randn([rows, width])), mode: BagMode::default() }
+        let weight = Param::new(randn([rows, width]));
+        Self { weight, mode: BagMode::default(), padding: None, last_offset: false }
     }
     /// Another way to make one vector of several.
     #[must_use]
     pub fn mode(self, mode: BagMode) -> Self {
         Self { mode, ..self }
     }
+    /// This row is zero at first, counts nothing and gets no gradient.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[must_use]
+    #[track_caller]
+    pub fn padding(self, row: usize) -> Self {
+        no_grad(|| {
+            self.weight.i(row).fill_(0);
+        });
+        Self { padding: Some(row), ..self }
+    }
+    /// The last offset is where the last bag ends.
+    #[must_use]
+    pub fn include_last_offset(self) -> Self {
+        Self { last_offset: true, ..self }
+    }
     /// One vector for each bag.
     #[track_caller]
     pub fn forward(&self, bags: &Tensor) -> Tensor {
-        let rows = F::embedding(bags, &self.weight);
-        match self.mode {
-            BagMode::Sum => rows.sum(-2),
-            BagMode::Mean => rows.mean(-2),
-            BagMode::Max => rows.amax(-2),
-        }
+        self.forward_with(bags, Bags::default())
     }
     /// Sums with a weight for each id, `[bags, ids]`.
     ///
@@ -130,8 +165,22 @@ impl EmbeddingBag {
     /// When the mode is not [`BagMode::Sum`], or shapes differ.
     #[track_caller]
     pub fn forward_weighted(&self, bags: &Tensor, weights: &Tensor) -> Tensor {
-        assert!(self.mode == BagMode::Sum, "embedding_bag: weights of ids are for sums, the mode is {:?}", self.mode);
-        (F::embedding(bags, &self.weight) * weights.unsqueeze(-1)).sum(-2)
+        self.forward_with(bags, Bags { weights: Some(weights), offsets: None })
+    }
+    /// Bags of any size, with weights or without.
+    ///
+    /// # Panics
+    /// When ids of one dim come without offsets, weights are not for sums, or shapes differ.
+    #[track_caller]
+    pub fn forward_with(&self, ids: &Tensor, bags: Bags<'_>) -> Tensor {
+        let kwargs: [(&str, Argument); 5] = [
+            ("offsets", bags.offsets.into()),
+            ("mode", self.mode.word().into()),
+            ("per_sample_weights", bags.weights.into()),
+            ("include_last_offset", self.last_offset.into()),
+            ("padding_idx", self.padding.into()),
+        ];
+        one(call("python_embedding_bag", &[(&*self.weight).into(), ids.into()], &kwargs))
     }
 }
 impl Layer for EmbeddingBag {

@@ -56,10 +56,10 @@ pub use channel_norm::{
 };
 pub use clip::{clip_grad_norm_, clip_grad_value_};
 pub use container::{Flatten, ModuleDict, ModuleList, ParameterDict, ParameterList, Unflatten};
-pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
+pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, PaddingMode};
 pub use distance::{CosineSimilarity, PairwiseDistance};
 pub use dropout::{AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout};
-pub use embedding::{BagMode, Embedding, EmbeddingBag};
+pub use embedding::{BagMode, Bags, Embedding, EmbeddingBag};
 pub use fractional::{FractionalMaxPool2d, FractionalMaxPool3d};
 pub use hooks::Hooked;
 pub use lazy::{
@@ -72,7 +72,7 @@ pub use loss::{
     BCELoss, BCEWithLogitsLoss, CTCLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss, HingeEmbeddingLoss,
     HuberLoss, KLDivLoss, L1Loss, LinearCrossEntropyLoss, MSELoss, MarginRankingLoss, MultiLabelMarginLoss,
     MultiLabelSoftMarginLoss, MultiMarginLoss, NLLLoss, PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss,
-    TripletMarginLoss,
+    TripletMarginLoss, TripletMarginWithDistanceLoss,
 };
 pub use module::{Field, Layer, Leaf, Module, Unmatched, Visitor};
 pub use multihead::{AttentionMasks, MultiheadAttention, causal_mask};

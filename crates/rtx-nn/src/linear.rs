@@ -1,6 +1,7 @@
 //! The affine layers.
+use crate::loss::one;
 use crate::{Layer, Module, Param, functional as F, init};
-use rtx_tensor::Tensor;
+use rtx_tensor::{Argument, Tensor, call};
 
 /// `x · weightᵀ + bias` over the last dim.
 ///
@@ -89,15 +90,7 @@ impl Bilinear {
     /// When the last dims are not `inputs1` and `inputs2`, or the others differ.
     #[track_caller]
     pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Tensor {
-        let [outputs, inputs1, inputs2] = self.weight.dims();
-        let mut shape = x1.shape();
-        shape.pop();
-        shape.push(outputs);
-        let rows = x1.reshape((-1, inputs1)).matmul(self.weight.permute((1, 0, 2)).reshape((inputs1, -1)));
-        let y = rows.reshape((-1, outputs, inputs2)).matmul(x2.reshape((-1, inputs2, 1))).reshape(shape);
-        match &self.bias {
-            Some(bias) => y + bias,
-            None => y,
-        }
+        let args: [Argument; 4] = [x1.into(), x2.into(), (&*self.weight).into(), self.bias.as_deref().into()];
+        one(call("bilinear", &args, &[]))
     }
 }

@@ -2,6 +2,7 @@
 use crate::{Buffer, Linear, Module, functional as F};
 use rtx_core::Result;
 use rtx_tensor::{Argument, Tensor, call};
+use std::sync::Arc;
 
 /// The result of an op; a mistake panics at the caller's line.
 #[track_caller]
@@ -362,6 +363,88 @@ losses! {
         blank: i64 = 0;
         /// Losses that are infinite, because the target is longer than the output, count 0.
         zero_infinity: bool = false;
+    }
+}
+
+/// How far two tensors of vectors are apart, a number for each pair.
+type Distance = Arc<dyn Fn(&Tensor, &Tensor) -> Tensor + Send + Sync>;
+
+/// [`TripletMarginLoss`] with any distance: max(0, d(anchor, positive) - d(anchor, negative) + margin).
+///
+/// ```
+/// use rtx_nn::TripletMarginWithDistanceLoss;
+/// let city_block = |x: &rtx_tensor::Tensor, y: &rtx_tensor::Tensor| (x - y).abs().sum(-1);
+/// let loss = TripletMarginWithDistanceLoss::new().distance(city_block).margin(2.0);
+/// let (near, far) = (rtx_tensor::zeros([4, 3]), rtx_tensor::ones([4, 3]));
+/// assert_eq!(loss.forward(&near, &far, &near).item::<f32>().unwrap(), 5.0);
+/// ```
+#[derive(Clone, Module)]
+pub struct TripletMarginWithDistanceLoss {
+    #[module(skip)]
+    distance: Distance,
+    margin: f64,
+    swap: bool,
+    reduction: &'static str,
+}
+
+impl TripletMarginWithDistanceLoss {
+    /// With the Euclidean distance, a margin of 1 and the mean.
+    pub fn new() -> Self {
+        let euclid = |x: &Tensor, y: &Tensor| one(call("pairwise_distance", &[x.into(), y.into()], &[]));
+        Self { distance: Arc::new(euclid), margin: 1.0, swap: false, reduction: "mean" }
+    }
+    /// Another distance.
+    #[must_use]
+    pub fn distance(self, distance: impl Fn(&Tensor, &Tensor) -> Tensor + Send + Sync + 'static) -> Self {
+        Self { distance: Arc::new(distance), ..self }
+    }
+    /// 1 at first.
+    #[must_use]
+    pub fn margin(self, margin: f64) -> Self {
+        Self { margin, ..self }
+    }
+    /// Takes d(positive, negative) where it is less than d(anchor, negative).
+    #[must_use]
+    pub fn swap(self, swap: bool) -> Self {
+        Self { swap, ..self }
+    }
+    /// What becomes of the single losses: `mean`, `sum` or `none`.
+    #[must_use]
+    pub fn reduction(self, reduction: &'static str) -> Self {
+        Self { reduction, ..self }
+    }
+    /// The loss.
+    ///
+    /// # Panics
+    /// When shapes do not fit, or the reduction is none of the three.
+    #[track_caller]
+    pub fn forward(&self, anchor: &Tensor, positive: &Tensor, negative: &Tensor) -> Tensor {
+        let near = (self.distance)(anchor, positive);
+        let mut far = (self.distance)(anchor, negative);
+        if self.swap {
+            far = far.minimum((self.distance)(positive, negative));
+        }
+        let losses = (near - far + self.margin).clamp_min(0.0);
+        match self.reduction {
+            "mean" => losses.mean(..),
+            "sum" => losses.sum(..),
+            "none" => losses,
+            other => panic!("triplet_margin_with_distance_loss: {other:?} is none of mean, sum, none"),
+        }
+    }
+}
+impl Default for TripletMarginWithDistanceLoss {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl std::fmt::Debug for TripletMarginWithDistanceLoss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TripletMarginWithDistanceLoss")
+            .field("margin", &self.margin)
+            .field("swap", &self.swap)
+            .field("reduction", &self.reduction)
+            .finish_non_exhaustive()
     }
 }
 

@@ -164,13 +164,13 @@ impl MultiheadAttention {
     #[track_caller]
     pub fn forward_with(&self, query: &Tensor, key: &Tensor, value: &Tensor, masks: AttentionMasks<'_>) -> Tensor {
         let plain = masks.key_padding.is_none() && masks.attention.is_none();
-        let dropout = self.mode.is_training() && self.dropout > 0.0;
-        if !plain || dropout || self.bias_k.is_some() || self.zero_attention {
+        if !plain || self.bias_k.is_some() || self.zero_attention {
             return self.forward_with_weights(query, key, value, masks).0;
         }
-        // Nothing but causality: one op.
+        // Nothing but causality and dropout: one op.
         let heads = self.split(query, key, value);
-        let options = F::Attention { causal: masks.causal, ..Default::default() };
+        let dropout = if self.mode.is_training() { self.dropout } else { 0.0 };
+        let options = F::Attention { causal: masks.causal, dropout, ..Default::default() };
         let y = F::scaled_dot_product_attention(&heads.q, &heads.k, &heads.v, options);
         self.join(&y, heads.batched)
     }

@@ -90,3 +90,71 @@ fn decoding_with_a_cache_is_the_whole_attention() {
         assert_eq!(cache.capacity(), time);
     });
 }
+
+#[test]
+fn bags_of_any_size() {
+    let bag = EmbeddingBag::new(3, 2).mode(BagMode::Sum);
+    bag.weight.set_data(&torch::from_slice(&[0f32, 1.0, 10.0, 11.0, 20.0, 21.0], [3, 2]));
+    let (ids, offsets) = (torch::from_slice(&[1i64, 2, 0, 1], 4), torch::from_slice(&[0i64, 3, 3], 3));
+    let bags = Bags { offsets: Some(&offsets), weights: None };
+    close(&bag.forward_with(&ids, bags), &[30.0, 33.0, 0.0, 0.0, 10.0, 11.0], 0.0);
+    let weights = torch::from_slice(&[1f32, 2.0, 3.0, 0.5], 4);
+    let weighted = Bags { weights: Some(&weights), ..bags };
+    close(&bag.forward_with(&ids, weighted), &[50.0, 56.0, 0.0, 0.0, 5.0, 5.5], 0.0);
+    let bag = bag.mode(BagMode::Max).include_last_offset();
+    close(&bag.forward_with(&ids, bags), &[20.0, 21.0, 0.0, 0.0], 0.0);
+    let bag = bag.mode(BagMode::Mean).padding(1);
+    close(&bag.forward(&torch::from_slice(&[1i64, 2, 0, 1], [2, 2])), &[20.0, 21.0, 0.0, 1.0], 0.0);
+}
+
+#[test]
+fn a_form_of_two_vectors() {
+    let layer = Bilinear::new(2, 2, 1);
+    layer.weight.set_data(&torch::from_slice(&[1f32, 2.0, 3.0, 4.0], [1, 2, 2]));
+    init::constant_(layer.bias.as_ref().expect("has one"), 1.0);
+    let y = layer.forward(&torch::from_slice(&[1f32, 2.0], [1, 2]), &torch::from_slice(&[3f32, 4.0], [1, 2]));
+    close(&y, &[62.0], 0.0);
+}
+
+#[test]
+fn what_stands_around_a_convolution() {
+    let x = torch::from_slice(&[1f32, 2.0, 3.0], [1, 1, 3]);
+    let layer = |mode| {
+        let layer = Conv1d::new(1, 1, 3).padding(1).padding_mode(mode).no_bias();
+        init::constant_(&layer.weight, 1.0);
+        layer
+    };
+    close(&layer(PaddingMode::Zeros).forward(&x), &[3.0, 6.0, 5.0], 0.0);
+    close(&layer(PaddingMode::Circular).forward(&x), &[6.0, 6.0, 6.0], 0.0);
+    close(&layer(PaddingMode::Replicate).same_padding().forward(&x), &[4.0, 6.0, 8.0], 0.0);
+    close(&layer(PaddingMode::Reflect).forward(&x), &[5.0, 6.0, 7.0], 0.0);
+}
+
+#[test]
+fn whole_channels_drop() {
+    torch::manual_seed(9);
+    let y = Dropout2d::new(0.5).forward(&torch::ones((8, 16, 2, 2))).to_vec::<f32>().expect("runs");
+    assert!(y.chunks(4).all(|channel| channel.iter().all(|v| *v == channel[0])), "a channel is whole");
+    let zeros = y.iter().filter(|v| **v == 0.0).count();
+    assert!((128..384).contains(&zeros), "{zeros} of 512 are dropped");
+    let x = torch::randn((64, 64));
+    let y = AlphaDropout::new(0.3).forward(&x).to_vec::<f32>().expect("runs");
+    let mean = y.iter().sum::<f32>() / y.len() as f32;
+    let variance = y.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / y.len() as f32;
+    assert!(mean.abs() < 0.1 && (variance - 1.0).abs() < 0.1, "mean {mean}, variance {variance}");
+}
+
+#[test]
+fn attention_drops_weights_in_training_only() {
+    torch::manual_seed(4);
+    let attention = MultiheadAttention::new(8, 2).dropout(0.5);
+    let x = torch::randn((6, 2, 8));
+    let of = |y: Tensor| y.to_vec::<f32>().expect("runs");
+    let (first, second) = (of(attention.forward(&x, &x, &x)), of(attention.forward(&x, &x, &x)));
+    assert_ne!(first, second, "training");
+    attention.eval();
+    let whole = of(attention.forward(&x, &x, &x));
+    assert_eq!(whole, of(attention.forward(&x, &x, &x)), "evaluation");
+    let (written_out, _) = attention.forward_with_weights(&x, &x, &x, AttentionMasks::default());
+    close(&written_out, &whole, 1e-5);
+}

@@ -56,6 +56,7 @@ pub mod reduce;
 pub mod regression;
 pub mod scan;
 pub mod search;
+pub mod sequence;
 pub mod softmax;
 pub mod sort;
 mod spatial;
@@ -87,6 +88,7 @@ const FAMILIES: &[&[&OpDef]] = &[
     batch_norm::ALL,
     pool::ALL,
     loss::ALL,
+    sequence::ALL,
     likelihood::ALL,
     regression::ALL,
     margin::ALL,
