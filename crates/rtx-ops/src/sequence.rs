@@ -1,12 +1,13 @@
 //! The loss of sequences whose labels are not aligned with the steps: connectionist temporal classification.
 use crate::args::Args;
 use crate::index::as_indices;
+use crate::likeness::DETACH;
 use crate::precision::widen;
 use crate::reduced::{reduce, reduction};
 use crate::spelling::SPELLING;
 use rtx_core::{DType, Dim, Fold, Kind, Result, Scalar, Shape};
 use rtx_ir::{
-    Amp, Attr, Body, Bound, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample, Saves,
+    Amp, Arg, Attr, Body, Bound, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample, Saves,
     Stability, Type, Types, ValueId, rules,
 };
 use smallvec::smallvec;
@@ -125,10 +126,7 @@ fn record_loss(b: &mut Builder<'_>, def: &'static OpDef, args: &Bound, lengths: 
 fn normalizing(b: &mut Builder<'_>, x: ValueId, steps: ValueId) -> Result<ValueId> {
     let wide = widen(b, x)?;
     let (p, shape) = (b.exp(wide)?, b.shape(wide));
-    // The same numbers, but words have no gradient.
-    let word = if b.dtype(p) == DType::F64 { DType::I64 } else { DType::I32 };
-    let words = b.prim(Prim::Bitcast(word), &[p])?;
-    let still = b.prim(Prim::Bitcast(b.dtype(p)), &[words])?;
+    let still = b.call(&DETACH, [Arg::Value(p)])?[0];
     let nothing = b.sub(p, still)?;
     let step = b.prim(Prim::Iota { shape: shape.clone(), axis: 0 }, &[])?;
     let steps = b.reshape(steps, &[1, shape.dim(1).bound(), 1].into())?;
