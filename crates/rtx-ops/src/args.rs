@@ -117,7 +117,6 @@ impl<'a> Args<'a> {
         }
     }
     /// Numbers of a list, or one.
-    #[allow(dead_code, reason = "no op takes a list of numbers yet")]
     pub(crate) fn floats(&self, i: usize) -> Result<SmallVec<[f64; 4]>> {
         let number = |a: &Arg| if let Arg::Scalar(s) = a { Ok(s.to_f64()) } else { self.wrong(i, "numbers") };
         match self.get(i) {

@@ -23,11 +23,13 @@ pub mod conv;
 pub mod create;
 pub mod decomposition;
 pub mod diagonal;
+pub mod differences;
 pub mod distance;
 pub mod dropout;
 pub mod einsum;
 pub mod fourier;
 pub mod grid;
+pub mod hash;
 pub mod histogram;
 pub mod index;
 pub mod interpolate;
@@ -94,6 +96,8 @@ const FAMILIES: &[&[&OpDef]] = &[
     margin::ALL,
     masked::ALL,
     distance::ALL,
+    differences::ALL,
+    hash::ALL,
     attention::ALL,
     create::ALL,
     decomposition::ALL,
