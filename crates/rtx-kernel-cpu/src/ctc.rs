@@ -126,7 +126,9 @@ impl<T: Real> Code for Ctc<T> {
         let (loss, g, out) = (views.next::<T>(1), views.next::<T>(1), views.next::<T>(3));
         pool::run(n, &|i| {
             // SAFETY: as above.
-            unsafe { job.slopes(i, loss.at([i, 0, 0]).read_unaligned().wide(), g.at([i, 0, 0]).read_unaligned().wide(), out) };
+            unsafe {
+                job.slopes(i, loss.at([i, 0, 0]).read_unaligned().wide(), g.at([i, 0, 0]).read_unaligned().wide(), out)
+            };
         });
     }
     fn as_any(&self) -> &dyn Any {
@@ -158,7 +160,8 @@ impl<T: Real> Job<'_, T> {
     /// The buffers are as the sizes say.
     unsafe fn sequence(&self, i: usize) -> Sequence {
         // SAFETY: the caller's promise; lengths are cut to what is there.
-        let [steps, size] = [self.steps, self.sizes].map(|v| unsafe { v.at([i, 0, 0]).read_unaligned() }.max(0) as usize);
+        let [steps, size] =
+            [self.steps, self.sizes].map(|v| unsafe { v.at([i, 0, 0]).read_unaligned() }.max(0) as usize);
         let (steps, size) = (steps.min(self.t), size.min(self.s));
         let mut labels = vec![self.blank; 2 * size + 1];
         for j in 0..size {

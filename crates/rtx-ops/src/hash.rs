@@ -18,7 +18,11 @@ pub static HASH_TENSOR: OpDef = OpDef {
         let (x, mode) = (args.tensor(0)?, args.int_or(3, 0)?);
         let class = b.dtype(x).class();
         if class == Class::Complex {
-            return Err(rules::refuse(def.name(), Kind::DType, format_args!("a complex number has no word, got {}", b.ty(x))));
+            return Err(rules::refuse(
+                def.name(),
+                Kind::DType,
+                format_args!("a complex number has no word, got {}", b.ty(x)),
+            ));
         }
         if mode != 0 {
             return Err(rules::refuse(def.name(), Kind::Argument, format_args!("the only mode is 0, got {mode}")));
