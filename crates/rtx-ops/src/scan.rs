@@ -115,7 +115,8 @@ pub static LOGCUMSUMEXP: OpDef = OpDef {
     sig: "logcumsumexp(Tensor self, int dim) -> Tensor",
     amp: rtx_ir::Amp::Full,
     doc: "y_t = log Σ_{i ≤ t} exp x_i along dim: with m_t the largest so far, m_t + log s_t where \
-          s_t = s_{t-1} exp(m_{t-1} - m_t) + exp(x_t - m_t).",
+          s_t = s_{t-1} exp(m_{t-1} - m_t) + exp(x_t - m_t). Where elements are as large as 10⁴ PyTorch's f32 gradient differs \
+          from its f64 one by 10⁻³; this one does not.",
     record: |b, def, args| {
         let along = Along::of(b, Args::new(def, args), 1, 0)?;
         rules::check_float(def.name(), b.ty(along.x))?;
