@@ -254,7 +254,8 @@ impl<T: Real> Job<'_, T> {
     unsafe fn slopes(&self, i: usize, loss: f64, g: f64, out: View<T>) {
         // SAFETY: the caller's promise.
         let q = unsafe { self.sequence(i) };
-        let steps = if g == 0.0 { 0 } else { q.steps };
+        // Without a way nothing is taken.
+        let steps = if g == 0.0 || loss == f64::INFINITY { 0 } else { q.steps };
         let n = q.labels.len();
         // SAFETY: the caller's promise.
         let (a, z) = unsafe { if steps == 0 { (vec![], vec![]) } else { (self.forward(i, &q), self.backward(i, &q)) } };

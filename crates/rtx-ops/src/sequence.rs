@@ -18,7 +18,8 @@ pub const ALL: &[&OpDef] = &[&CTC_LOSS_INTS, &CTC_LOSS_TENSOR, &CTC, &CTC_BACKWA
 const DOC: &str = "-log of the probability that the steps spell the targets: the sum over all ways to stretch the labels over the \
      steps of a sequence, with blanks between them (Graves et al. 2006). log_probs is [T, N, C] or [T, C], targets [N, S] or all \
      in one line; \"mean\" divides by the lengths of the targets first. zero_infinity: what cannot be spelled costs 0. The \
-     gradient is PyTorch's, that of log_probs that a log_softmax made: exp(log_probs) less how often a class is taken.";
+     gradient is PyTorch's, that of log_probs that a log_softmax made: exp(log_probs) less how often a class is taken; where \
+     nothing can be spelled PyTorch's is NaN, and here nothing is taken.";
 
 const CALL: OpDef = OpDef { amp: Amp::Full, stability: Stability::Stable, ..SPELLING };
 
@@ -371,8 +372,8 @@ fn ctc_grad(b: &mut Builder<'_>, cx: &GradCx<'_>) -> Result<Grads> {
 pub static CTC_BACKWARD: OpDef = OpDef {
     sig: "ctc_backward(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor loss, \
           Tensor grad_loss, int blank) -> Tensor",
-    doc: "-grad_loss γ up to the length of a sequence, 0 after it and where grad_loss is 0: γ of a step and a class is the \
-          share of the ways that take the class there.",
+    doc: "-grad_loss γ up to the length of a sequence, 0 after it: γ of a step and a class is the share of the ways that take \
+          the class there, 0 where there is no way and the loss is infinite.",
     record: |b, def, args| {
         let args = Args::new(def, args);
         let operands: smallvec::SmallVec<[ValueId; 6]> = (0..6).map(|i| args.tensor(i)).collect::<Result<_>>()?;
@@ -410,6 +411,9 @@ fn ctc_backward(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<Ou
         return Ok(smallvec![v[0]]);
     }
     let l = lattice.shape.dim(1);
+    // Without a way the sums are those of nothing, whatever is added.
+    let endless = b.eq(loss, f64::INFINITY)?;
+    let loss = b.select(endless, 0.0, loss)?;
     let (loss, factor) = (b.as_column(loss)?, b.reshape(g, &[1, n, 1].into())?);
     let mut parts = Vec::with_capacity(t);
     for i in 0..t {
@@ -433,10 +437,6 @@ fn ctc_backward(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<Ou
     let step = b.prim(Prim::Iota { shape: shape.clone(), axis: 0 }, &[])?;
     let lengths = b.reshape(v[2], &[1, n, 1].into())?;
     let runs = b.lt(step, lengths)?;
-    let (zero, shape) = (b.eq(factor, 0.0)?, b.shape(dx));
-    let zero = b.expand(zero, &shape)?;
-    let silent = b.not(zero)?;
-    let counts = b.and(runs, silent)?;
-    let dx = b.select(counts, dx, 0.0)?;
+    let dx = b.select(runs, dx, 0.0)?;
     Ok(smallvec![b.cast(dx, dtype)?])
 }
