@@ -13,6 +13,7 @@ const HELP: &str = "cargo xtask <command>
   ci                     everything that CI runs: format, clippy, tidy, tests, sabotage, the main job
   tidy                   the house rules that a program can check
   codegen [--check]      derive the committed listings from the op table (--check: only compare)
+  coverage               run every sample of the op table on the processor and write docs/coverage.md
   goldens WHAT [--dir D] compare with PyTorch's answers: train cnn|gpt|lstm, opinfo, modules, optim
   public-api [--check]   list what a program can name, in docs/public-api.txt (--check: only compare)
   bench cpu [ROW ...]    time kernels and training steps; --peers: beside PyTorch, --json FILE writes the table
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::run(),
         Some("codegen") => codegen(rest),
         Some("public-api") => public_api::run(rest),
+        Some("coverage") => coverage(),
         Some("goldens") => conformance("goldens", rest),
         Some("bench") => conformance("bench", rest),
         Some("sabotage") => sabotage::run(rest),
@@ -57,6 +59,13 @@ fn codegen(rest: &[String]) -> Result<(), String> {
     }
 }
 
+/// The page is made by the test that compares it.
+fn coverage() -> Result<(), String> {
+    let args = ["test", "--quiet", "--package", "rtx-conformance", "--test", "samples"];
+    let status = cargo_command(&args).env("RTX_BLESS", "1").status().map_err(|e| format!("cargo: {e}"))?;
+    if status.success() { Ok(()) } else { Err("a sample fails: the page was not written".to_owned()) }
+}
+
 /// What needs the op table runs in `rtx-conformance`.
 fn conformance(command: &str, rest: &[String]) -> Result<(), String> {
     let mut args = vec!["run", "--quiet", "--release", "--package", "rtx-conformance", "--", command];
@@ -66,9 +75,14 @@ fn conformance(command: &str, rest: &[String]) -> Result<(), String> {
 
 /// Runs cargo in the repository's root and fails with its command line.
 fn cargo(args: &[&str]) -> Result<(), String> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let status = Command::new(cargo).args(args).current_dir(root()).status().map_err(|e| format!("cargo: {e}"))?;
+    let status = cargo_command(args).status().map_err(|e| format!("cargo: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("failed: cargo {}", args.join(" "))) }
+}
+
+fn cargo_command(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    command.args(args).current_dir(root());
+    command
 }
 
 /// The repository's root.

@@ -14,8 +14,9 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let source = fs::read_to_string(&path).map_err(|e| format!("{FILE}: {e}"))?;
     fs::write(&path, with_op(&source, name)?).map_err(|e| format!("{FILE}: {e}"))?;
     println!("{FILE}: `{name}` is the identity now. Fill in doc and body, then");
-    println!("  cargo xtask codegen       # its method on Tensor");
     println!("  cargo test -p rtx-ops     # the laws of the table");
+    println!("  cargo xtask codegen       # its method on Tensor");
+    println!("  cargo xtask coverage      # it runs on the processor in every type: docs/coverage.md");
     Ok(())
 }
 
@@ -32,19 +33,19 @@ fn with_op(source: &str, name: &str) -> Result<String, String> {
     let at = source.find(LIST).ok_or_else(|| format!("{FILE} has no line `{LIST}`"))? + LIST.len();
     let end = at + source[at..].find(END).ok_or_else(|| format!("{FILE}: the list has no end"))?;
     let (head, tail) = source.split_at(end);
-    Ok(format!("{}, &{upper}{tail}{}", head.trim_end().trim_end_matches(','), literal(name, &upper)))
+    Ok(format!("{head}    &{upper},\n{tail}{}", literal(name, &upper)))
 }
 
 fn literal(name: &str, upper: &str) -> String {
     format!(
         r#"
-/// `{name}`, whole definition.
+/// The formula, in backquotes.
 pub static {upper}: OpDef = OpDef {{
     sig: "{name}(Tensor self) -> Tensor",
-    doc: "The identity: write the formula here.",
+    doc: "The formula, what is special about it, its source.",
     body: Body::Composite(|_, _, v| Ok(smallvec![v[0]])),
     samples: &[Sample {{ args: "f32[2,3] in -3..3", ulps: 8, grad: true }}],
-    ..POINTWISE
+    ..FUNCTION
 }};
 "#
     )
@@ -57,9 +58,40 @@ mod tests {
     #[test]
     fn an_op_is_one_literal_and_one_entry() -> Result<(), String> {
         let source = fs::read_to_string(root().join(FILE)).map_err(|e| e.to_string())?;
-        let more = with_op(&source, "softsign")?;
-        assert!(more.contains(", &SOFTSIGN];") && more.contains("pub static SOFTSIGN: OpDef"));
-        assert!(with_op(&more, "softsign").is_err() && with_op(&source, "Soft Sign").is_err());
+        let more = with_op(&source, "softersign")?;
+        assert!(more.contains(",\n    &SOFTERSIGN,\n];") && more.contains("pub static SOFTERSIGN: OpDef"));
+        assert!(with_op(&more, "softersign").is_err() && with_op(&source, "Soft Sign").is_err());
+        Ok(())
+    }
+
+    /// What a diff leaves behind: for each hunk its file, and the lines that stand there one after the other.
+    fn hunks(diff: &str) -> Vec<(&str, Vec<&str>)> {
+        let (mut file, mut hunks) = ("", Vec::new());
+        for line in diff.lines() {
+            if let Some(path) = line.strip_prefix("+++ b/") {
+                file = path;
+            } else if line.starts_with("@@") {
+                hunks.push((file, Vec::new()));
+            } else if let (Some((_, lines)), false) = (hunks.last_mut(), line.starts_with("--- ")) {
+                if !line.starts_with('-') {
+                    lines.push(line.get(1..).unwrap_or_default());
+                }
+            }
+        }
+        hunks
+    }
+
+    #[test]
+    fn the_worked_example_is_the_source() -> Result<(), String> {
+        let page = fs::read_to_string(root().join("docs/adding-an-op.md")).map_err(|e| e.to_string())?;
+        let diffs = page.split("```diff\n").skip(1).filter_map(|part| part.split("```").next());
+        let hunks: Vec<_> = diffs.flat_map(hunks).collect();
+        assert_eq!(hunks.len(), 3, "a list line, a literal, a struct");
+        for (file, lines) in hunks {
+            let source = fs::read_to_string(root().join(file)).map_err(|e| format!("{file}: {e}"))?;
+            let source: Vec<&str> = source.lines().collect();
+            assert!(source.windows(lines.len()).any(|w| w == lines), "{file} has not:\n{}", lines.join("\n"));
+        }
         Ok(())
     }
 }

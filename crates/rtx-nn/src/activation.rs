@@ -104,16 +104,6 @@ activations! {
     /// # Ok::<(), torch::Error>(())
     /// ```
     LogSigmoid Tensor::log_sigmoid;
-    /// `x / (1 + |x|)`.
-    ///
-    /// ```
-    /// # use rtx_nn::{self as nn, Layer, Module};
-    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
-    /// let y = nn::Softsign.forward(&tensor!([-1., 0., 2.]));
-    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 0.6666667]);
-    /// # Ok::<(), torch::Error>(())
-    /// ```
-    Softsign |x| x / (x.abs() + 1.0);
     /// `x - tanh(x)`.
     ///
     /// ```
@@ -174,6 +164,16 @@ activations! {
     /// # Ok::<(), torch::Error>(())
     /// ```
     Softmax2d |x| x.softmax(-3);
+}
+
+/// `x / (1 + |x|)`.
+#[derive(Clone, Copy, Debug, Default, Module)]
+pub struct Softsign;
+
+impl Layer for Softsign {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.softsign()
+    }
 }
 
 /// Activations with numbers: a constructor with PyTorch's defaults, a setter for each number.

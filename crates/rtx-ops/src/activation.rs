@@ -1,6 +1,6 @@
 //! Activations: pointwise functions with gradients of their own.
 use crate::args::Args;
-use crate::elementwise::{by_slope, in_float};
+use crate::elementwise::{FUNCTION, by_slope, in_float};
 use crate::precision::widen;
 use rtx_core::{DType, Kind, Result};
 use rtx_ir::{
@@ -23,6 +23,7 @@ pub const ALL: &[&OpDef] = &[
     &MISH,
     &TANHSHRINK,
     &GLU,
+    &SOFTSIGN,
 ];
 
 const POINTWISE: OpDef = OpDef {
@@ -426,4 +427,17 @@ pub static GLU: OpDef = OpDef {
     samples: &[Sample::grad("f32[2,6] in -3..3", 16), Sample::grad("f32[4,3] in -3..3, 0", 16)],
     refuses: &[Refusal::of("f32[2,3]", "glu: needs an even size along dim 1: [2, 3]")],
     ..POINTWISE
+};
+
+/// `x / (1 + |x|)`.
+pub static SOFTSIGN: OpDef = OpDef {
+    sig: "softsign(Tensor self) -> Tensor",
+    doc: "x / (1 + |x|).",
+    body: Body::Composite(|b, _, v| {
+        let magnitude = b.abs(v[0])?;
+        let below = b.add(magnitude, 1.0)?;
+        Ok(smallvec![b.div(v[0], below)?])
+    }),
+    samples: &[Sample { args: "f32[2,3] in -3..3", ulps: 8, grad: true }],
+    ..FUNCTION
 };

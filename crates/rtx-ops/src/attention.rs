@@ -372,6 +372,7 @@ pub static ATTENTION_BACKWARD: OpDef = OpDef {
         let [q, k, v, ..] = inputs else {
             return Err(rules::refuse(op.name(), Kind::Argument, "takes query, key, value"));
         };
+        rules::check_float(op.name(), q)?;
         Ok(smallvec![(*q).clone(), (*k).clone(), (*v).clone()])
     },
     body: Body::Composite(attention_backward_body),

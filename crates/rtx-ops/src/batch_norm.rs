@@ -192,6 +192,7 @@ pub static BATCH_STANDARDIZE_BACKWARD: OpDef = OpDef {
         let [dy, x, ..] = inputs else {
             return Err(rules::refuse(op.name(), Kind::Argument, "takes grad_out and input"));
         };
+        rules::check_float(op.name(), x)?;
         rules::check_equal(op, &[*dy, *x])?;
         let column = Type { dtype: x.dtype, shape: Shape::from_iter([x.shape.dim(1)]) };
         Ok(smallvec![(*x).clone(), column.clone(), column])

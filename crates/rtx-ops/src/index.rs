@@ -29,10 +29,14 @@ pub static EMBEDDING: OpDef = OpDef {
             let what = format_args!("padding_idx is a row of {rows} or -1, got {padding}");
             return Err(rules::refuse(def.name(), Kind::Argument, what));
         }
+        let limit = args.float_or(5, f64::INFINITY)?;
+        if limit != f64::INFINITY {
+            rules::check_float(def.name(), b.ty(weight))?;
+        }
         let attrs = smallvec![
             Attr::Int(padding),
             Attr::Bool(args.flag(3)?),
-            Attr::Float(args.float_or(5, f64::INFINITY)?),
+            Attr::Float(limit),
             Attr::Float(args.float_or(6, 2.0)?),
         ];
         b.composite(def, attrs, &[weight, indices])
@@ -106,6 +110,10 @@ pub static EMBEDDING: OpDef = OpDef {
         Refusal::of("f32[5], i64[2] in 0..5", "embedding: the table is [rows, size], got [5]"),
         Refusal::of("f32[5,3], f32[2]", "embedding: indices are integers, got f32 [2]"),
         Refusal::of("f32[5,3], i64[2] in 0..5, 5", "embedding: padding_idx is a row of 5 or -1, got 5"),
+        Refusal::of(
+            "i64[5,3], i64[2] in 0..5, -1, false, false, 1.5",
+            "embedding: needs a float tensor, got i64 [5, 3]",
+        ),
     ],
     stability: Stability::Stable,
     ..OpDef::DEFAULT

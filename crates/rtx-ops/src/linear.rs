@@ -2,7 +2,7 @@
 use crate::args::Args;
 use crate::precision::widen;
 use crate::spelling::SPELLING;
-use rtx_core::{Dim, Fold, Kind, Result, Shape};
+use rtx_core::{DType, Dim, Fold, Kind, Result, Shape};
 use rtx_ir::{
     Amp, Attrs, Body, Bound, Builder, Grad, GradCx, Grads, Numerics, Op, OpDef, Outs, Prim, Refusal, Sample, Saves,
     Stability, Type, Types, ValueId, rules,
@@ -160,6 +160,9 @@ fn infer_linear(op: &Op, inputs: &[&Type]) -> Result<Types> {
     }
     if x.dtype != weight.dtype {
         return refuse(Kind::DType, format!("dtypes differ: x {x}, weight {weight}"));
+    }
+    if x.dtype == DType::Bool {
+        return refuse(Kind::DType, format!("needs a tensor of numbers, got {x}"));
     }
     if let Some(bias) = inputs.get(2) {
         if bias.rank() != 1 || bias.shape.dim(0) != out {

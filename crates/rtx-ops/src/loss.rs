@@ -271,6 +271,7 @@ pub static CROSS_ENTROPY_BACKWARD: OpDef = OpDef {
     },
     infer: |op, inputs| {
         rules::check_arity(op, inputs, 4)?;
+        rules::check_float(op.name(), inputs[0])?;
         Ok(smallvec![inputs[0].clone()])
     },
     body: Body::Composite(cross_entropy_backward_body),

@@ -232,6 +232,7 @@ pub static SOFTMAX_BACKWARD_DATA: OpDef = OpDef {
     },
     infer: |op, inputs| {
         rules::check_arity(op, inputs, 2)?;
+        rules::check_float(op.name(), inputs[1])?;
         rules::infer_same(op, inputs)
     },
     body: Body::Composite(|b, attrs, v| {

@@ -19,176 +19,512 @@ use rtx_core::{DType, Scalar};
 /// Ops as PyTorch's methods.
 impl Tensor {
     /// `|x|`; integers wrap. The derivative at 0 is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.abs();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.25, 1.75, 0.75, 0.75, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn abs(&self) -> Tensor {
         TryTensor::try_abs(self).or_panic()
     }
     /// The angle in \[0, π\] whose cosine is x: atan2(√((1 - x)(1 + x)), x); NaN outside \[-1, 1\].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.113, -0.788, 0.338], [-0.338, 0.788, 0.112]]);
+    /// let y = x.acos();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.6840382, 2.47835, 1.2260053, 1.9155873, 0.66324264, 1.4585608]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn acos(&self) -> Tensor {
         TryTensor::try_acos(self).or_panic()
     }
     /// log1p(t + √(t (t + 2))) with t = x - 1, and log x + log 2 above 10⁹; NaN below 1.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.556, 1.594, 6.531], [3.569, 8.506, 5.544]]);
+    /// let y = x.acosh();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.1973245, 1.0421492, 2.563794, 1.9452016, 2.8304455, 2.3976285]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn acosh(&self) -> Tensor {
         TryTensor::try_acosh(self).or_panic()
     }
     /// Means over `output_size` windows that part the last dim: window i from ⌊i n / o⌋ to ⌈(i + 1) n / o⌉.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.adaptive_avg_pool1d(3);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 0.5, -1.0, -0.5, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn adaptive_avg_pool1d(&self, output_size: impl IntoShape) -> Tensor {
         TryTensor::try_adaptive_avg_pool1d(self, output_size).or_panic()
     }
     /// Means over windows that part the last two dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 48).reshape([2, 4, 6]);
+    /// let y = x.adaptive_avg_pool2d(1);
+    /// assert_eq!(y.shape(), [2, 1, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0212767, 1.0212767]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn adaptive_avg_pool2d(&self, output_size: impl IntoShape) -> Tensor {
         TryTensor::try_adaptive_avg_pool2d(self, output_size).or_panic()
     }
     /// Means over windows that part the last three dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 120).reshape([2, 3, 4, 5]);
+    /// let y = x.adaptive_avg_pool3d([2, 2, 3]);
+    /// assert_eq!(y.shape(), [2, 2, 2, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn adaptive_avg_pool3d(&self, output_size: impl IntoShape) -> Tensor {
         TryTensor::try_adaptive_avg_pool3d(self, output_size).or_panic()
     }
     /// The largest elements of `output_size` windows that part the last dim, and where they lie.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 42).reshape([2, 3, 7]);
+    /// let (y, z) = x.adaptive_max_pool1d(3);
+    /// assert_eq!(y.shape(), [2, 3, 3]);
+    /// assert_eq!(z.shape(), [2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn adaptive_max_pool1d(&self, output_size: impl IntoShape) -> (Tensor, Tensor) {
         TryTensor::try_adaptive_max_pool1d(self, output_size).or_panic()
     }
     /// The largest elements of windows that part the last two dims, and where they lie.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 60).reshape([2, 5, 6]);
+    /// let (y, z) = x.adaptive_max_pool2d([3, 4]);
+    /// assert_eq!(y.shape(), [2, 3, 4]);
+    /// assert_eq!(z.shape(), [2, 3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn adaptive_max_pool2d(&self, output_size: impl IntoShape) -> (Tensor, Tensor) {
         TryTensor::try_adaptive_max_pool2d(self, output_size).or_panic()
     }
     /// The largest elements of windows that part the last three dims, and where they lie.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 120).reshape([2, 3, 4, 5]);
+    /// let (y, z) = x.adaptive_max_pool3d([2, 2, 3]);
+    /// assert_eq!(y.shape(), [2, 2, 2, 3]);
+    /// assert_eq!(z.shape(), [2, 2, 2, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn adaptive_max_pool3d(&self, output_size: impl IntoShape) -> (Tensor, Tensor) {
         TryTensor::try_adaptive_max_pool3d(self, output_size).or_panic()
     }
     /// `self + alpha * other`, two roundings; integers wrap; of bools `or`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.594, 0.656, 2.219], [1.281, 2.844, 1.906]]);
+    /// let other = tensor!([[2.531, 1.594, 0.656], [2.219, 1.281, 2.844]]);
+    /// let y = x.add(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [4.125, 2.25, 2.875, 3.5, 4.125, 4.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn add(&self, other: impl Operand) -> Tensor {
         TryTensor::try_add(self, other).or_panic()
     }
     /// [`Tensor::add`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.125, -0.875]);
+    /// let other = tensor!([0.625, -0.125]);
+    /// let y = x.add_with(&other, torch::options::Add { alpha: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.1875, -0.9375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn add_with(&self, other: impl Operand, options: options::Add) -> Tensor {
         TryTensor::try_add_with(self, other, options).or_panic()
     }
     /// beta · self + alpha · the sum of the products of matrices.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75]);
+    /// let batch1 = tensor!([[[-0.375, 0.875, -1.875], [-0.625, 0.625, 1.875]], [[-0.875, 0.375, 1.625], [-1.125, 0.125, 1.375]]]);
+    /// let batch2 = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.addbmm(&batch1, &batch2);
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.1195652, 1.576087, 4.0326085, 2.4891305, 1.0760871, -0.03260863, 2.8586957, 1.7500002]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addbmm(&self, batch1: impl Operand, batch2: impl Operand) -> Tensor {
         TryTensor::try_addbmm(self, batch1, batch2).or_panic()
     }
     /// [`Tensor::addbmm`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75]);
+    /// let batch1 = tensor!([[[-0.375, 0.875, -1.875], [-0.625, 0.625, 1.875]], [[-0.875, 0.375, 1.625], [-1.125, 0.125, 1.375]]]);
+    /// let batch2 = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.addbmm_with(&batch1, &batch2, torch::options::Addbmm { beta: torch::Scalar::Float(0.5), alpha: torch::Scalar::Int(2) });
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [6.6141305, 5.777174, 6.940217, 6.103261, 2.5271742, 2.5597827, 4.5923915, 4.6250005]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addbmm_with(&self, batch1: impl Operand, batch2: impl Operand, options: options::Addbmm) -> Tensor {
         TryTensor::try_addbmm_with(self, batch1, batch2, options).or_panic()
     }
     /// self + value · tensor1 / tensor2, of floats.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let tensor1 = tensor!([[1.25], [-0.25]]);
+    /// let tensor2 = tensor!([0.781, 1.719, 1.156]);
+    /// let y = x.addcdiv(&tensor1, &tensor2);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.3505121, -1.0228331, 1.8313149, -1.0701025, 1.6045666, 0.033737034]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addcdiv(&self, tensor1: impl Operand, tensor2: impl Operand) -> Tensor {
         TryTensor::try_addcdiv(self, tensor1, tensor2).or_panic()
     }
     /// [`Tensor::addcdiv`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let tensor1 = tensor!([[1.25], [-0.25]]);
+    /// let tensor2 = tensor!([0.781, 1.719, 1.156]);
+    /// let y = x.addcdiv_with(&tensor1, &tensor2, torch::options::Addcdiv { value: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5502561, -1.3864166, 1.2906575, -0.9100512, 1.6772833, 0.14186852]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addcdiv_with(&self, tensor1: impl Operand, tensor2: impl Operand, options: options::Addcdiv) -> Tensor {
         TryTensor::try_addcdiv_with(self, tensor1, tensor2, options).or_panic()
     }
     /// self + value · tensor1 · tensor2.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let tensor1 = tensor!([[1.25], [-0.25]]);
+    /// let tensor2 = tensor!([-1.25, 1.25, -0.25]);
+    /// let y = x.addcmul(&tensor1, &tensor2);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.8125, -0.1875, 0.4375, -0.4375, 1.4375, 0.3125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addcmul(&self, tensor1: impl Operand, tensor2: impl Operand) -> Tensor {
         TryTensor::try_addcmul(self, tensor1, tensor2).or_panic()
     }
     /// [`Tensor::addcmul`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let tensor1 = tensor!([[1.25], [-0.25]]);
+    /// let tensor2 = tensor!([-1.25, 1.25, -0.25]);
+    /// let y = x.addcmul_with(&tensor1, &tensor2, torch::options::Addcmul { value: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.03125, -0.96875, 0.59375, -0.59375, 1.59375, 0.28125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addcmul_with(&self, tensor1: impl Operand, tensor2: impl Operand, options: options::Addcmul) -> Tensor {
         TryTensor::try_addcmul_with(self, tensor1, tensor2, options).or_panic()
     }
     /// beta · self + alpha · mat1 mat2.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75]);
+    /// let mat1 = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let mat2 = tensor!([[0.375, 1.625, -1.125, 0.125], [1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.addmm(&mat1, &mat2);
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.71875, 1.28125, -2.15625, 2.40625, -3.84375, -0.15625, 1.53125, -4.78125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addmm(&self, mat1: impl Operand, mat2: impl Operand) -> Tensor {
         TryTensor::try_addmm(self, mat1, mat2).or_panic()
     }
     /// [`Tensor::addmm`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75]);
+    /// let mat1 = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let mat2 = tensor!([[0.375, 1.625, -1.125, 0.125], [1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.addmm_with(&mat1, &mat2, torch::options::Addmm { beta: torch::Scalar::Float(0.5), alpha: torch::Scalar::Int(2) });
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [5.8125, 5.1875, -5.4375, 5.9375, -7.3125, 2.3125, 1.9375, -8.4375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addmm_with(&self, mat1: impl Operand, mat2: impl Operand, options: options::Addmm) -> Tensor {
         TryTensor::try_addmm_with(self, mat1, mat2, options).or_panic()
     }
     /// beta · self + alpha · mat vec.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let mat = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let vec = tensor!([-1.25, 1.25, -0.25]);
+    /// let y = x.addmv(&mat, &vec);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.6875, -4.0625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addmv(&self, mat: impl Operand, vec: impl Operand) -> Tensor {
         TryTensor::try_addmv(self, mat, vec).or_panic()
     }
     /// [`Tensor::addmv`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let mat = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let vec = tensor!([-1.25, 1.25, -0.25]);
+    /// let y = x.addmv_with(&mat, &vec, torch::options::Addmv { beta: torch::Scalar::Float(0.5), alpha: torch::Scalar::Int(2) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-3.0, -5.5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addmv_with(&self, mat: impl Operand, vec: impl Operand, options: options::Addmv) -> Tensor {
         TryTensor::try_addmv_with(self, mat, vec, options).or_panic()
     }
     /// beta · self + alpha · all products of two vectors.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let vec1 = tensor!([1.25, -0.25, -1.75]);
+    /// let vec2 = tensor!([-1.25, 1.25]);
+    /// let y = x.addr(&vec1, &vec2);
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.8125, -0.1875, 0.0625, -2.0625, 1.9375, -3.9375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addr(&self, vec1: impl Operand, vec2: impl Operand) -> Tensor {
         TryTensor::try_addr(self, vec1, vec2).or_panic()
     }
     /// [`Tensor::addr`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let vec1 = tensor!([1.25, -0.25, -1.75]);
+    /// let vec2 = tensor!([-1.25, 1.25]);
+    /// let y = x.addr_with(&vec1, &vec2, torch::options::Addr { beta: torch::Scalar::Float(0.5), alpha: torch::Scalar::Int(2) });
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-3.25, 2.25, 0.5, -1.5, 4.25, -5.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn addr_with(&self, vec1: impl Operand, vec2: impl Operand, options: options::Addr) -> Tensor {
         TryTensor::try_addr_with(self, vec1, vec2, options).or_panic()
     }
     /// Are all elements over the dims not zero?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[true, false, true], [true, false, true]]);
+    /// let y = x.all([1]);
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn all(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_all(self, dim).or_panic()
     }
     /// Maximum over the dims; NaN wins. The gradient is shared among equal maxima.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-5.063, 0.563, 6.188, -6.188, -0.563], [5.063, -7.313, -1.688, 3.938, -8.438]]);
+    /// let y = x.amax(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [6.188, 5.063]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn amax(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_amax(self, dim).or_panic()
     }
     /// Minimum over the dims; NaN wins. The gradient is shared among equal minima.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-5.063, 0.563, 6.188, -6.188, -0.563], [5.063, -7.313, -1.688, 3.938, -8.438]]);
+    /// let y = x.amin(keep(0));
+    /// assert_eq!(y.shape(), [1, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-5.063, -7.313, -1.688, -6.188, -8.438]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn amin(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_amin(self, dim).or_panic()
     }
     /// Minimum and maximum over the dim; NaN wins.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-5.063, 0.563, 6.188, -6.188, -0.563], [5.063, -7.313, -1.688, 3.938, -8.438]]);
+    /// let (y, z) = x.aminmax(..);
+    /// assert_eq!(y.item::<f32>()?, -8.438);
+    /// assert_eq!(z.item::<f32>()?, 6.188);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn aminmax(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_aminmax(self, dim).or_panic()
     }
     /// π below 0, else 0; NaN stays. The gradient is 0. Of complex numbers the angle of their direction.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.931, 0.219, 1.406], [0.694, 1.881, 1.169]]);
+    /// let y = x.angle();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn angle(&self) -> Tensor {
         TryTensor::try_angle(self).or_panic()
     }
     /// Is any element over the dims not zero?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[true, false, true], [true, false, true]]);
+    /// let y = x.any(keep([0]));
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, false, true]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn any(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_any(self, dim).or_panic()
     }
     /// Position of the first maximum along dim, or in the flattened tensor; the first NaN wins.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-5.063, 0.563, 6.188, -6.188, -0.563], [5.063, -7.313, -1.688, 3.938, -8.438]]);
+    /// let y = x.argmax(1);
+    /// assert_eq!(y.to_vec::<i64>()?, [2, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn argmax(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_argmax(self, dim).or_panic()
     }
     /// Position of the first minimum along dim, or in the flattened tensor; the first NaN wins.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-5.063, 0.563, 6.188, -6.188, -0.563], [5.063, -7.313, -1.688, 3.938, -8.438]]);
+    /// let y = x.argmin(keep(0));
+    /// assert_eq!(y.shape(), [1, 5]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 1, 1, 0, 1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn argmin(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_argmin(self, dim).or_panic()
     }
     /// The positions of the elements in order along dim; equal ones stay in order.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.argsort();
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<i64>()?, [3, 0, 4, 1, 2, 4, 1, 2, 3, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn argsort(&self) -> Tensor {
         TryTensor::try_argsort(self).or_panic()
     }
     /// [`Tensor::argsort`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2, 1], [0, -1], [-2, 1], [0, -1], [-2, 1]]);
+    /// let y = x.argsort_with(torch::options::Argsort { dim: 0, descending: true });
+    /// assert_eq!(y.shape(), [5, 2]);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 0, 3, 2, 0, 4, 2, 1, 4, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn argsort_with(&self, options: options::Argsort) -> Tensor {
         TryTensor::try_argsort_with(self, options).or_panic()
     }
     /// self with what as_strided shows replaced by src; where positions meet the last one counts.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375], [-1.375, -0.125, 1.125], [-1.625, -0.375, 0.875]]);
+    /// let src = tensor!([[1.25, -0.25], [-1.75, 0.75]]);
+    /// let y = x.as_strided_scatter(&src, [2, 2], [1, 3]);
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.25, -1.75, 1.375, -0.25, 0.75, 1.125, -1.625, -0.375, 0.875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn as_strided_scatter(&self, src: impl Operand, size: impl IntoShape, stride: impl IntoShape) -> Tensor {
         TryTensor::try_as_strided_scatter(self, src, size, stride).or_panic()
     }
     /// [`Tensor::as_strided_scatter`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375], [-1.375, -0.125, 1.125], [-1.625, -0.375, 0.875]]);
+    /// let src = tensor!([[1.25, -0.25], [-1.75, 0.75]]);
+    /// let y = x.as_strided_scatter_with(&src, [2, 2], [1, 3], torch::options::AsStridedScatter { storage_offset: Some(1) });
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 1.25, -1.75, -1.375, -0.25, 0.75, -1.625, -0.375, 0.875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn as_strided_scatter_with(
         &self,
@@ -200,101 +536,287 @@ impl Tensor {
         TryTensor::try_as_strided_scatter_with(self, src, size, stride, options).or_panic()
     }
     /// The angle in \[-π/2, π/2\] whose sine is x: atan2(x, √((1 - x)(1 + x))); NaN outside \[-1, 1\].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.113, -0.788, 0.338], [-0.338, 0.788, 0.112]]);
+    /// let y = x.asin();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.11324187, -0.90755373, 0.344791, -0.344791, 0.90755373, 0.112235494]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn asin(&self) -> Tensor {
         TryTensor::try_asin(self).or_panic()
     }
     /// sign x · log1p(a + a² / (1 + √(a² + 1))) with a = |x|, and log a + log 2 for an a above 10⁹.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, -7.875, 3.375], [-3.375, 7.875, 1.125]]);
+    /// let y = x.asinh();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.9670596, -2.7608473, 1.9308012, -1.9308012, 2.7608473, 0.9670596]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn asinh(&self) -> Tensor {
         TryTensor::try_asinh(self).or_panic()
     }
     /// The angle in \[-π/2, π/2\] whose tangent is x: atan2(x, 1).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.5, -3.5, 1.5], [-1.5, 3.5, 0.5]]);
+    /// let y = x.atan();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.4636476, -1.2924967, 0.98279375, -0.98279375, 1.2924967, 0.4636476]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn atan(&self) -> Tensor {
         TryTensor::try_atan(self).or_panic()
     }
     /// The angle of the point (`other`, `self`), in -π..=π.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.594, 0.656, 2.219], [1.281, 2.844, 1.906]]);
+    /// let other = tensor!([[2.063, 0.188, -1.688], [1.438, -0.438, 2.688]]);
+    /// let y = x.atan2(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.6578472, 1.2916915, 2.2211123, 0.72772044, 1.7236042, 0.61679226]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn atan2(&self, other: impl Operand) -> Tensor {
         TryTensor::try_atan2(self, other).or_panic()
     }
     /// log1p(2x / (1 - x)) / 2; infinite at ±1, NaN outside.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.113, -0.788, 0.338], [-0.338, 0.788, 0.112]]);
+    /// let y = x.atanh();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.11348468, -1.0661333, 0.35183287, -0.35183284, 1.0661333, 0.11247186]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn atanh(&self) -> Tensor {
         TryTensor::try_atanh(self).or_panic()
     }
     /// With dims of size 1 added until there are 1.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!(-0.25);
+    /// let y = x.atleast_1d();
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn atleast_1d(&self) -> Tensor {
         TryTensor::try_atleast_1d(self).or_panic()
     }
     /// With dims of size 1 added until there are 2.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!(-0.25);
+    /// let y = x.atleast_2d();
+    /// assert_eq!(y.shape(), [1, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn atleast_2d(&self) -> Tensor {
         TryTensor::try_atleast_2d(self).or_panic()
     }
     /// With dims of size 1 added until there are 3.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!(-0.25);
+    /// let y = x.atleast_3d();
+    /// assert_eq!(y.shape(), [1, 1, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn atleast_3d(&self) -> Tensor {
         TryTensor::try_atleast_3d(self).or_panic()
     }
     /// The mean of each window over the last dim, the padding counted as zeros or not at all.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.avg_pool1d(5);
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.225, -0.375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn avg_pool1d(&self, kernel_size: impl IntoShape) -> Tensor {
         TryTensor::try_avg_pool1d(self, kernel_size).or_panic()
     }
     /// [`Tensor::avg_pool1d`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.avg_pool1d_with(5, torch::options::AvgPool1d::default());
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.225, -0.375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn avg_pool1d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool1d) -> Tensor {
         TryTensor::try_avg_pool1d_with(self, kernel_size, options).or_panic()
     }
     /// The mean of each window over the last two dims, or its sum over another divisor.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 120).reshape([2, 2, 5, 6]);
+    /// let y = x.avg_pool2d([3, 2]);
+    /// assert_eq!(y.shape(), [2, 2, 1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.7815126, -1.7142859, -1.6470588, -0.7731092, -0.7058823, -0.6386554, 0.23529403, 0.3025209, 0.3697478, 1.2436975, 1.3109243, 1.3781513]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn avg_pool2d(&self, kernel_size: impl IntoShape) -> Tensor {
         TryTensor::try_avg_pool2d(self, kernel_size).or_panic()
     }
     /// [`Tensor::avg_pool2d`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 60).reshape([2, 5, 6]);
+    /// let y = x.avg_pool2d_with(2, torch::options::AvgPool2d { stride: vec![3], padding: vec![1], ceil_mode: true, count_include_pad: true, divisor_override: Some(3) });
+    /// assert_eq!(y.shape(), [2, 2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.6666667, -1.220339, -0.5536723, -0.65536726, -1.0847458, -0.42937854, 0.011299451, 0.13559322, 0.124293804, 0.70056504, 1.6271187, 0.9265537]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn avg_pool2d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool2d) -> Tensor {
         TryTensor::try_avg_pool2d_with(self, kernel_size, options).or_panic()
     }
     /// The mean of each window over the last three dims, or its sum over another divisor.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 96).reshape([2, 3, 4, 4]);
+    /// let y = x.avg_pool3d(2);
+    /// assert_eq!(y.shape(), [2, 1, 2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.5578947, -1.4736842, -1.2210526, -1.136842, 0.46315783, 0.54736835, 0.79999995, 0.88421047]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn avg_pool3d(&self, kernel_size: impl IntoShape) -> Tensor {
         TryTensor::try_avg_pool3d(self, kernel_size).or_panic()
     }
     /// [`Tensor::avg_pool3d`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 96).reshape([2, 3, 4, 4]);
+    /// let y = x.avg_pool3d_with(2, torch::options::AvgPool3d { stride: vec![1, 2, 1], padding: vec![1], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 4, 3, 5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn avg_pool3d_with(&self, kernel_size: impl IntoShape, options: options::AvgPool3d) -> Tensor {
         TryTensor::try_avg_pool3d_with(self, kernel_size, options).or_panic()
     }
     /// beta · self + alpha · the products of batches of matrices.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75]);
+    /// let batch1 = tensor!([[[-0.375, 0.875, -1.875], [-0.625, 0.625, 1.875]], [[-0.875, 0.375, 1.625], [-1.125, 0.125, 1.375]]]);
+    /// let batch2 = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.baddbmm(&batch1, &batch2);
+    /// assert_eq!(y.shape(), [2, 2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn baddbmm(&self, batch1: impl Operand, batch2: impl Operand) -> Tensor {
         TryTensor::try_baddbmm(self, batch1, batch2).or_panic()
     }
     /// [`Tensor::baddbmm`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75]);
+    /// let batch1 = tensor!([[[-0.375, 0.875, -1.875], [-0.625, 0.625, 1.875]], [[-0.875, 0.375, 1.625], [-1.125, 0.125, 1.375]]]);
+    /// let batch2 = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.baddbmm_with(&batch1, &batch2, torch::options::Baddbmm { beta: torch::Scalar::Float(0.5), alpha: torch::Scalar::Int(2) });
+    /// assert_eq!(y.shape(), [2, 2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn baddbmm_with(&self, batch1: impl Operand, batch2: impl Operand, options: options::Baddbmm) -> Tensor {
         TryTensor::try_baddbmm_with(self, batch1, batch2, options).or_panic()
     }
     /// -weight (target · log self + (1 - target) · log(1 - self)), the logarithms not below -100. The gradient divides by max(self (1 - self), 10⁻¹²).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.45, 0.15, 0.65], [0.35, 0.85, 0.55]]);
+    /// let target = tensor!([[0.813, 0.438, 0.063], [0.688, 0.313, 0.938]]);
+    /// let y = x.binary_cross_entropy(&target);
+    /// assert_eq!(y.item::<f32>()?, 0.91920495);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn binary_cross_entropy(&self, target: impl Operand) -> Tensor {
         TryTensor::try_binary_cross_entropy(self, target).or_panic()
     }
     /// [`Tensor::binary_cross_entropy`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.45, 0.15, 0.65], [0.35, 0.85, 0.55]]);
+    /// let target = tensor!([[0.813, 0.438, 0.063], [0.688, 0.313, 0.938]]);
+    /// let weight = tensor!([0.781, 1.719, 1.156]);
+    /// let y = x.binary_cross_entropy_with(&target, torch::options::BinaryCrossEntropy { weight: Some(weight), reduction: 0 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.59432715, 1.5853893, 1.168511, 0.6690686, 2.3278525, 0.705482]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn binary_cross_entropy_with(&self, target: impl Operand, options: options::BinaryCrossEntropy) -> Tensor {
         TryTensor::try_binary_cross_entropy_with(self, target, options).or_panic()
     }
     /// weight ((1 - target) self + (1 + (pos_weight - 1) target) log(1 + exp -self)), the logarithm as log1p(exp -|self|) + max(-self, 0).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.731, -2.819, -1.006], [-2.094, -0.281, -1.369]]);
+    /// let target = tensor!([[0.813, 0.438, 0.063], [0.688, 0.313, 0.938]]);
+    /// let y = x.binary_cross_entropy_with_logits(&target);
+    /// assert_eq!(y.item::<f32>()?, 1.1593503);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn binary_cross_entropy_with_logits(&self, target: impl Operand) -> Tensor {
         TryTensor::try_binary_cross_entropy_with_logits(self, target).or_panic()
     }
     /// [`Tensor::binary_cross_entropy_with_logits`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.369, 0.281, 2.094], [1.006, 2.819, 1.731]]);
+    /// let target = tensor!([[0.813, 0.438, 0.063], [0.688, 0.313, 0.938]]);
+    /// let weight = tensor!([0.781, 1.719, 1.156]);
+    /// let pos_weight = tensor!([1.344, 0.781, 1.719]);
+    /// let y = x.binary_cross_entropy_with_logits_with(&target, torch::options::BinaryCrossEntropyWithLogits { weight: Some(weight), pos_weight: Some(pos_weight), reduction: 0 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.42643422, 1.1456317, 2.408545, 0.54613984, 3.4218998, 0.43968815]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn binary_cross_entropy_with_logits_with(
         &self,
@@ -304,111 +826,311 @@ impl Tensor {
         TryTensor::try_binary_cross_entropy_with_logits_with(self, target, options).or_panic()
     }
     /// Bits that both have.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-9, -8, -7, -6, -5]);
+    /// let other = tensor!([-8, -7, -6, -5, -4]);
+    /// let y = x.bitwise_and(&other);
+    /// assert_eq!(y.to_vec::<i64>()?, [-16, -8, -8, -6, -8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn bitwise_and(&self, other: impl Operand) -> Tensor {
         TryTensor::try_bitwise_and(self, other).or_panic()
     }
     /// Bits moved up; a shift of the width or more, or below 0, gives 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-9, -8, -7, -6, -5]);
+    /// let other = tensor!([1, 2, 3, 4, 5]);
+    /// let y = x.bitwise_left_shift(&other);
+    /// assert_eq!(y.to_vec::<i64>()?, [-18, -32, -56, -96, -160]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn bitwise_left_shift(&self, other: impl Operand) -> Tensor {
         TryTensor::try_bitwise_left_shift(self, other).or_panic()
     }
     /// Every bit turned; of bools the other one.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-9, -8, -7, -6, -5]);
+    /// let y = x.bitwise_not();
+    /// assert_eq!(y.to_vec::<i64>()?, [8, 7, 6, 5, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn bitwise_not(&self) -> Tensor {
         TryTensor::try_bitwise_not(self).or_panic()
     }
     /// Bits that either has.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-9, -8, -7, -6, -5]);
+    /// let other = tensor!([-8, -7, -6, -5, -4]);
+    /// let y = x.bitwise_or(&other);
+    /// assert_eq!(y.to_vec::<i64>()?, [-1, -7, -5, -5, -1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn bitwise_or(&self, other: impl Operand) -> Tensor {
         TryTensor::try_bitwise_or(self, other).or_panic()
     }
     /// Bits moved down, the sign repeated; a shift of the width or more, or below 0, leaves only the sign.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-9, -8, -7, -6, -5]);
+    /// let other = tensor!([1, 2, 3, 4, 5]);
+    /// let y = x.bitwise_right_shift(&other);
+    /// assert_eq!(y.to_vec::<i64>()?, [-5, -2, -1, -1, -1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn bitwise_right_shift(&self, other: impl Operand) -> Tensor {
         TryTensor::try_bitwise_right_shift(self, other).or_panic()
     }
     /// Bits that one has and the other has not.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-9, -8, -7, -6, -5]);
+    /// let other = tensor!([-8, -7, -6, -5, -4]);
+    /// let y = x.bitwise_xor(&other);
+    /// assert_eq!(y.to_vec::<i64>()?, [15, 1, 3, 1, 7]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn bitwise_xor(&self, other: impl Operand) -> Tensor {
         TryTensor::try_bitwise_xor(self, other).or_panic()
     }
     /// Products of as many matrices as the first dim has.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-1.125, 0.125, 1.375], [-1.375, -0.125, 1.125]], [[-1.625, -0.375, 0.875], [-1.875, -0.625, 0.625]]]);
+    /// let mat2 = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.bmm(&mat2);
+    /// assert_eq!(y.shape(), [2, 2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn bmm(&self, mat2: impl Operand) -> Tensor {
         TryTensor::try_bmm(self, mat2).or_panic()
     }
     /// How many of the sorted boundaries are less than each value; with right, not greater.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.0, 1.0, 2.0], [3.0, 4.0, 9.0]]);
+    /// let boundaries = tensor!([1.0, 2.0, 3.0, 4.0]);
+    /// let y = x.bucketize(&boundaries);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 1, 2, 3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn bucketize(&self, boundaries: impl Operand) -> Tensor {
         TryTensor::try_bucketize(self, boundaries).or_panic()
     }
     /// [`Tensor::bucketize`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.0, 1.0, 2.0], [3.0, 4.0, 9.0]]);
+    /// let boundaries = tensor!([1.0, 2.0, 3.0, 4.0]);
+    /// let y = x.bucketize_with(&boundaries, torch::options::Bucketize { out_int32: true, right: true });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<i32>()?, [0, 1, 2, 3, 4, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn bucketize_with(&self, boundaries: impl Operand, options: options::Bucketize) -> Tensor {
         TryTensor::try_bucketize_with(self, boundaries, options).or_panic()
     }
     /// The smallest integer that is not smaller; integers stay.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.231, 0.119, 0.306], [0.194, 0.381, 0.269]]);
+    /// let y = x.ceil();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn ceil(&self) -> Tensor {
         TryTensor::try_ceil(self).or_panic()
     }
     /// x above 0, alpha (exp(x / alpha) - 1) elsewhere. Barron, arXiv:1704.07483.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.369, 0.281, 2.094], [1.006, 2.819, 1.731]]);
+    /// let y = x.celu();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.369, 0.281, 2.094, 1.006, 2.819, 1.731]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn celu(&self) -> Tensor {
         TryTensor::try_celu(self).or_panic()
     }
     /// [`Tensor::celu`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.731, -2.819, -1.006], [-2.094, -0.281, -1.369]]);
+    /// let y = x.celu_with(torch::options::Celu { alpha: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.48431653, -0.49822, -0.43313953, -0.4924117, -0.2149661, -0.46765018]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn celu_with(&self, options: options::Celu) -> Tensor {
         TryTensor::try_celu_with(self, options).or_panic()
     }
     /// The channels of groups one after the other: \[n, g, c / g, ..\] → \[n, c / g, g, ..\]. Zhang et al., arXiv:1707.01083.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 24).reshape([2, 6, 2]);
+    /// let y = x.channel_shuffle(3);
+    /// assert_eq!(y.shape(), [2, 6, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn channel_shuffle(&self, groups: impl Int) -> Tensor {
         TryTensor::try_channel_shuffle(self, groups).or_panic()
     }
     /// As linalg_cholesky.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.0, 1.0, -1.0], [1.0, 5.0, 0.5], [-1.0, 0.5, 3.0]]; DType::F64);
+    /// let y = x.cholesky();
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [2.0, 0.0, 0.0, 0.5, 2.179449471770337, 0.0, -0.5, 0.3441236008058426, 1.6222142113076254]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cholesky(&self) -> Tensor {
         TryTensor::try_cholesky(self).or_panic()
     }
     /// [`Tensor::cholesky`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.0, 1.0, -1.0], [1.0, 5.0, 0.5], [-1.0, 0.5, 3.0]]; DType::F64);
+    /// let y = x.cholesky_with(torch::options::Cholesky::default());
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [2.0, 0.0, 0.0, 0.5, 2.179449471770337, 0.0, -0.5, 0.3441236008058426, 1.6222142113076254]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cholesky_with(&self, options: options::Cholesky) -> Tensor {
         TryTensor::try_cholesky_with(self, options).or_panic()
     }
     /// The inverse of A = L L' (or U' U with upper) for the factor `self`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.0, 1.0], [9.0, 3.0]]);
+    /// let y = x.cholesky_inverse();
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.5, -0.5, -0.5, 0.11111111]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cholesky_inverse(&self) -> Tensor {
         TryTensor::try_cholesky_inverse(self).or_panic()
     }
     /// [`Tensor::cholesky_inverse`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.0, 1.0], [9.0, 3.0]]);
+    /// let y = x.cholesky_inverse_with(torch::options::CholeskyInverse { upper: true });
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.2777778, -0.055555556, -0.055555556, 0.11111111]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cholesky_inverse_with(&self, options: options::CholeskyInverse) -> Tensor {
         TryTensor::try_cholesky_inverse_with(self, options).or_panic()
     }
     /// The X of A X = self with A = L L' (or U' U with upper) for the factor `input2`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]; DType::F64);
+    /// let input2 = tensor!([[2.0, 9.0], [1.0, 3.0]]; DType::F64);
+    /// let y = x.cholesky_solve(&input2);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.027777777777777776, -0.5833333333333334, 0.19444444444444445, -0.06944444444444445, 0.2916666666666667, -0.013888888888888888]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cholesky_solve(&self, input2: impl Operand) -> Tensor {
         TryTensor::try_cholesky_solve(self, input2).or_panic()
     }
     /// [`Tensor::cholesky_solve`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]; DType::F64);
+    /// let input2 = tensor!([[2.0, 1.0], [9.0, 3.0]]; DType::F64);
+    /// let y = x.cholesky_solve_with(&input2, torch::options::CholeskySolve { upper: true });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.027777777777777776, -0.5833333333333334, 0.19444444444444445, -0.06944444444444445, 0.2916666666666667, -0.013888888888888888]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cholesky_solve_with(&self, input2: impl Operand, options: options::CholeskySolve) -> Tensor {
         TryTensor::try_cholesky_solve_with(self, input2, options).or_panic()
     }
     /// min(self, max), a `clamp` by max alone.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.875, 0.125, 1.375], [0.625, 1.875, 1.125]]);
+    /// let y = x.clamp_max(1);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.875, 0.125, 1.0, 0.625, 1.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn clamp_max(&self, max: impl Operand) -> Tensor {
         TryTensor::try_clamp_max(self, max).or_panic()
     }
     /// max(self, min), a `clamp` by min alone.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.875, 0.125, 1.375], [0.625, 1.875, 1.125]]);
+    /// let y = x.clamp_min(1);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 1.375, 1.0, 1.875, 1.125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn clamp_min(&self, min: impl Operand) -> Tensor {
         TryTensor::try_clamp_min(self, min).or_panic()
     }
     /// The transpose of im2col: columns as patches of an image, added up where they overlap.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 16).reshape([4, 4]);
+    /// let y = x.col2im([3, 3], 2, 1, 0, 1);
+    /// assert_eq!(y.shape(), [1, 3, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-2.0, -2.6666665, -0.6666666, -1.3333335, 0.0, 1.3333335, 0.6666666, 2.6666665, 2.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn col2im(
         &self,
@@ -421,21 +1143,58 @@ impl Tensor {
         TryTensor::try_col2im(self, output_size, kernel_size, dilation, padding, stride).or_panic()
     }
     /// The complex conjugate; of a tensor that is not complex the tensor itself.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.conj();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.75, 0.75, -0.75, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn conj(&self) -> Tensor {
         TryTensor::try_conj(self).or_panic()
     }
     /// A number before and after the elements of the last dims, two numbers a dim, the last dim first; a negative number takes elements away.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-9, -8, -7, -6], [-5, -4, -3, -2], [-1, 0, 1, 2]]);
+    /// let y = x.constant_pad_nd([-1, -2, 1, 0]);
+    /// assert_eq!(y.shape(), [4, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, -8, -4, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn constant_pad_nd(&self, pad: impl IntoShape) -> Tensor {
         TryTensor::try_constant_pad_nd(self, pad).or_panic()
     }
     /// [`Tensor::constant_pad_nd`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-9, -8, -7, -6], [-5, -4, -3, -2], [-1, 0, 1, 2]]);
+    /// let y = x.constant_pad_nd_with([-1, -2, 1, 0], torch::options::ConstantPadNd { value: torch::Scalar::Int(7) });
+    /// assert_eq!(y.shape(), [4, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [7, -8, -4, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn constant_pad_nd_with(&self, pad: impl IntoShape, options: options::ConstantPadNd) -> Tensor {
         TryTensor::try_constant_pad_nd_with(self, pad, options).or_panic()
     }
     /// The sum of products of windows of `self` \[n, c, spatial..\] with `weight` \[o, c / groups, window..\], by fma: out\[n, o, p\] = sum over c, k of self\[n, c, (p * stride + k * dilation - low) / base_dilation\] * weight\[o, c, k\], zeros where that is no element.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-9, -8, -7, -6, -5], [-4, -3, -2, -1, 0]]]);
+    /// let weight = tensor!([[[-8, -7, -6], [-5, -4, -3]], [[-2, -1, 0], [1, 2, 3]]]);
+    /// let y = x.conv_general(&weight, [1], [1], [1], [1], [1], 1);
+    /// assert_eq!(y.shape(), [1, 2, 5]);
+    /// assert_eq!(y.to_vec::<i64>()?, [136, 208, 175, 142, 88, -8, 10, 13, 16, 16]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn conv_general(
         &self,
@@ -450,276 +1209,766 @@ impl Tensor {
         TryTensor::try_conv_general(self, weight, stride, low, high, base_dilation, dilation, groups).or_panic()
     }
     /// |self| with the sign of other; -0 is negative. The gradient is the change of sign, 0 where self is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let other = tensor!([-1.188, -1.563, -1.938]);
+    /// let y = x.copysign(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.438, -1.063, -1.688, -1.313, -1.938, -1.563]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn copysign(&self, other: impl Operand) -> Tensor {
         TryTensor::try_copysign(self, other).or_panic()
     }
     /// Correlations of the rows of a matrix: covariances divided by both standard deviations, between -1 and 1.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 15).reshape([3, 5]);
+    /// let y = x.corrcoef();
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn corrcoef(&self) -> Tensor {
         TryTensor::try_corrcoef(self).or_panic()
     }
     /// Cosine of radians.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.75, -5.25, 2.25], [-2.25, 5.25, 0.75]]);
+    /// let y = x.cos();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.73168886, 0.51208544, -0.62817365, -0.62817365, 0.51208544, 0.73168886]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cos(&self) -> Tensor {
         TryTensor::try_cos(self).or_panic()
     }
     /// (exp x + exp -x) / 2, by exp(|x| / 2)², so that it is infinite only where cosh is.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.cosh();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0711403, 6.938507, 1.7024348, 1.7024348, 6.938507, 1.0711403]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cosh(&self) -> Tensor {
         TryTensor::try_cosh(self).or_panic()
     }
     /// How many elements over dim, or of all, are not zero.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1, 0, 1, -1, 0], [1, -1, 0, 1, -1]]);
+    /// let y = x.count_nonzero();
+    /// assert_eq!(y.item::<i64>()?, 7);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn count_nonzero(&self) -> Tensor {
         TryTensor::try_count_nonzero(self).or_panic()
     }
     /// [`Tensor::count_nonzero`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1, 0, 1, -1, 0], [1, -1, 0, 1, -1]]);
+    /// let y = x.count_nonzero_with(torch::options::CountNonzero { dim: Some(1) });
+    /// assert_eq!(y.to_vec::<i64>()?, [3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn count_nonzero_with(&self, options: options::CountNonzero) -> Tensor {
         TryTensor::try_count_nonzero_with(self, options).or_panic()
     }
     /// Covariances of the rows of a matrix: Σ w (x - x̄)(x - x̄)ᵀ / norm, w the product of both weights, the norm Σ w - correction · Σ w·aweights / Σ w, at least 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75, 1.75]);
+    /// let y = x.cov();
+    /// assert_eq!(y.item::<f32>()?, 1.825);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cov(&self) -> Tensor {
         TryTensor::try_cov(self).or_panic()
     }
     /// [`Tensor::cov`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75, 1.75]);
+    /// let y = x.cov_with(torch::options::Cov { correction: 0, ..Default::default() });
+    /// assert_eq!(y.item::<f32>()?, 1.46);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cov_with(&self, options: options::Cov) -> Tensor {
         TryTensor::try_cov_with(self, options).or_panic()
     }
     /// Cross product of vectors of three along dim, or along the first dim of size 3.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let y = x.cross(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.25, 0.5, 2.25, 3.25, 1.5, -0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cross(&self, other: impl Operand) -> Tensor {
         TryTensor::try_cross(self, other).or_panic()
     }
     /// [`Tensor::cross`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let y = x.cross_with(&other, torch::options::Cross::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.25, 0.5, 2.25, 3.25, 1.5, -0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cross_with(&self, other: impl Operand, options: options::Cross) -> Tensor {
         TryTensor::try_cross_with(self, other, options).or_panic()
     }
     /// The first result of cross_entropy.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-3.0, 3.0, 20).reshape([4, 5]);
+    /// let target = tensor!([1, 4, 2, 0]);
+    /// let y = x.cross_entropy_loss(&target);
+    /// assert_eq!(y.item::<f32>()?, 1.7860352);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cross_entropy_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_cross_entropy_loss(self, target).or_panic()
     }
     /// [`Tensor::cross_entropy_loss`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-3.0, 3.0, 20).reshape([4, 5]);
+    /// let target = torch::linspace(0.0, 1.0, 20).reshape([4, 5]);
+    /// let weight = tensor!([0.781, 1.719, 1.156, 0.594, 1.531]);
+    /// let y = x.cross_entropy_loss_with(&target, torch::options::CrossEntropyLoss { weight: Some(weight), reduction: 2, ..Default::default() });
+    /// assert_eq!(y.item::<f32>()?, 18.86668);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cross_entropy_loss_with(&self, target: impl Operand, options: options::CrossEntropyLoss) -> Tensor {
         TryTensor::try_cross_entropy_loss_with(self, target, options).or_panic()
     }
     /// The largest element so far along dim and its position, the last one of equal ones; NaN stays.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875, -0.625, 0.625]]);
+    /// let (y, z) = x.cummax(1);
+    /// assert_eq!(y.shape(), [2, 6]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 0.125, 1.375, 1.375, 1.375, 1.375, -1.625, -0.375, 0.875, 0.875, 0.875, 0.875]);
+    /// assert_eq!(z.shape(), [2, 6]);
+    /// assert_eq!(z.to_vec::<i64>()?, [0, 1, 2, 2, 2, 2, 0, 1, 2, 2, 2, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cummax(&self, dim: impl Int) -> (Tensor, Tensor) {
         TryTensor::try_cummax(self, dim).or_panic()
     }
     /// The smallest element so far along dim and its position, the last one of equal ones; NaN stays.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875, -0.625, 0.625]]);
+    /// let (y, z) = x.cummin(0);
+    /// assert_eq!(y.shape(), [2, 6]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 0.125, 1.375, -1.375, -0.125, 1.125, -1.625, -0.375, 0.875, -1.875, -0.625, 0.625]);
+    /// assert_eq!(z.shape(), [2, 6]);
+    /// assert_eq!(z.to_vec::<i64>()?, [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cummin(&self, dim: impl Int) -> (Tensor, Tensor) {
         TryTensor::try_cummin(self, dim).or_panic()
     }
     /// y_t = x_0 · … · x_t along dim, one after the other; integers and bools multiply as i64.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.cumprod(1);
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -0.140625, -0.19335938, 0.26586914, -0.033233643, 1.125, -1.828125, 0.6855469, 0.5998535, -1.1247253]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumprod(&self, dim: impl Int) -> Tensor {
         TryTensor::try_cumprod(self, dim).or_panic()
     }
     /// [`Tensor::cumprod`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.cumprod_with(1, torch::options::Cumprod::default());
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -0.140625, -0.19335938, 0.26586914, -0.033233643, 1.125, -1.828125, 0.6855469, 0.5998535, -1.1247253]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumprod_with(&self, dim: impl Int, options: options::Cumprod) -> Tensor {
         TryTensor::try_cumprod_with(self, dim, options).or_panic()
     }
     /// y_t = x_0 + … + x_t along dim, one after the other; integers and bools add up as i64.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.cumsum(1);
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -1.0, 0.375, -1.0, -1.125, 1.125, -0.5, -0.875, 0.0, -1.875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumsum(&self, dim: impl Int) -> Tensor {
         TryTensor::try_cumsum(self, dim).or_panic()
     }
     /// [`Tensor::cumsum`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-9, -8, -7, -6]);
+    /// let y = x.cumsum_with(0, torch::options::Cumsum { dtype: Some(DType::F32) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-9.0, -17.0, -24.0, -30.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn cumsum_with(&self, dim: impl Int, options: options::Cumsum) -> Tensor {
         TryTensor::try_cumsum_with(self, dim, options).or_panic()
     }
     /// x · π / 180.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-50.0, -350.0, 150.0], [-150.0, 350.0, 50.0]]);
+    /// let y = x.deg2rad();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.87266463, -6.108652, 2.6179938, -2.6179938, 6.108652, 0.87266463]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn deg2rad(&self) -> Tensor {
         TryTensor::try_deg2rad(self).or_panic()
     }
     /// As linalg_det.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.0, 1.0], [1.0, 3.0]]; DType::F64);
+    /// let y = x.det();
+    /// assert_eq!(y.item::<f64>()?, 5.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn det(&self) -> Tensor {
         TryTensor::try_det(self).or_panic()
     }
     /// The diagonal of a matrix; of a vector the matrix that has it as its diagonal.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75]);
+    /// let y = x.diag();
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, 0.0, 0.0, 0.0, -1.75, 0.0, 0.0, 0.0, 0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn diag(&self) -> Tensor {
         TryTensor::try_diag(self).or_panic()
     }
     /// [`Tensor::diag`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.diag_with(torch::options::Diag { diagonal: 1 });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.125, -1.625, 0.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn diag_with(&self, options: options::Diag) -> Tensor {
         TryTensor::try_diag_with(self, options).or_panic()
     }
     /// Square matrices, zero but for one diagonal, which is the last dim of self.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75]);
+    /// let y = x.diag_embed();
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, 0.0, 0.0, 0.0, -1.75, 0.0, 0.0, 0.0, 0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn diag_embed(&self) -> Tensor {
         TryTensor::try_diag_embed(self).or_panic()
     }
     /// [`Tensor::diag_embed`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75]);
+    /// let y = x.diag_embed_with(torch::options::DiagEmbed { offset: -1, ..Default::default() });
+    /// assert_eq!(y.shape(), [4, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn diag_embed_with(&self, options: options::DiagEmbed) -> Tensor {
         TryTensor::try_diag_embed_with(self, options).or_panic()
     }
     /// The matrix that has all elements, row-major, as its diagonal.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!(-0.25);
+    /// let y = x.diagflat();
+    /// assert_eq!(y.shape(), [1, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn diagflat(&self) -> Tensor {
         TryTensor::try_diagflat(self).or_panic()
     }
     /// [`Tensor::diagflat`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!(-0.25);
+    /// let y = x.diagflat_with(torch::options::Diagflat { offset: 1 });
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, -0.25, 0.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn diagflat_with(&self, options: options::Diagflat) -> Tensor {
         TryTensor::try_diagflat_with(self, options).or_panic()
     }
     /// self with the diagonals of the matrices in two dims replaced by src.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let src = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.diagonal_scatter(&src);
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.25, 0.125, 1.375, -1.375, -0.125, -0.25, -1.625, -0.375, 0.875, -1.875, -1.75, 0.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn diagonal_scatter(&self, src: impl Operand) -> Tensor {
         TryTensor::try_diagonal_scatter(self, src).or_panic()
     }
     /// [`Tensor::diagonal_scatter`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let src = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.diagonal_scatter_with(&src, torch::options::DiagonalScatter::default());
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.25, 0.125, 1.375, -1.375, -0.125, -0.25, -1.625, -0.375, 0.875, -1.875, -1.75, 0.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn diagonal_scatter_with(&self, src: impl Operand, options: options::DiagonalScatter) -> Tensor {
         TryTensor::try_diagonal_scatter_with(self, src, options).or_panic()
     }
     /// x_{t+1} - x_t along dim, n times, after prepend and append are joined on; of bools whether they differ.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.diff();
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.25, 1.25, -2.75, 1.25, -2.75, 1.25, 1.25, -2.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn diff(&self) -> Tensor {
         TryTensor::try_diff(self).or_panic()
     }
     /// [`Tensor::diff`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125], [-1.625, -0.375], [0.875, -1.875]]);
+    /// let y = x.diff_with(torch::options::Diff { n: 2, dim: 0, ..Default::default() });
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-4.0, 4.0, 0.0, -4.0, 4.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn diff_with(&self, options: options::Diff) -> Tensor {
         TryTensor::try_diff_with(self, options).or_panic()
     }
     /// The derivative of `log |Γ(x)|`; of 0 an infinity of the other sign, NaN at negative integers.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.106, 0.844, 6.281], [3.019, 8.456, 5.194]]);
+    /// let y = x.digamma();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.285762, -0.86791295, 1.755817, 0.9302604, 2.0745828, 1.5481614]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn digamma(&self) -> Tensor {
         TryTensor::try_digamma(self).or_panic()
     }
     /// (Σ |self - other|^p)^(1/p) over all elements; operands broadcast.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.719, 0.531, 0.844], [0.656, 0.969, 0.781]]);
+    /// let other = tensor!([1.906, 1.719, 1.531]);
+    /// let y = x.dist(&other);
+    /// assert_eq!(y.item::<f32>()?, 2.4453592);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn dist(&self, other: impl Operand) -> Tensor {
         TryTensor::try_dist(self, other).or_panic()
     }
     /// [`Tensor::dist`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0.719, 0.531, 0.844]);
+    /// let other = tensor!([1.906, 1.719, 1.531]);
+    /// let y = x.dist_with(&other, torch::options::Dist { p: torch::Scalar::Int(4) });
+    /// assert_eq!(y.item::<f32>()?, 1.4315555);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn dist_with(&self, other: impl Operand, options: options::Dist) -> Tensor {
         TryTensor::try_dist_with(self, other, options).or_panic()
     }
     /// self / other; rounded toward zero with "trunc", down with "floor" (as floor_divide). Integers are divided as f32 without a mode and stay integers with one. The gradient of a rounded quotient is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.594, 0.656, 2.219], [1.281, 2.844, 1.906]]);
+    /// let other = tensor!([[2.531, 1.594, 0.656], [2.219, 1.281, 2.844]]);
+    /// let y = x.div(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.6297906, 0.4115433, 3.382622, 0.5772871, 2.2201405, 0.6701828]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn div(&self, other: impl Operand) -> Tensor {
         TryTensor::try_div(self, other).or_panic()
     }
     /// [`Tensor::div`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([1.45, 1.15, 1.65]);
+    /// let other = tensor!([0.844, 0.731, 0.619]);
+    /// let y = x.div_with(&other, torch::options::Div { rounding_mode: Some("trunc") });
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn div_with(&self, other: impl Operand, options: options::Div) -> Tensor {
         TryTensor::try_div_with(self, other, options).or_panic()
     }
     /// Product of two vectors, summed up.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75]);
+    /// let tensor = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.dot(&tensor);
+    /// assert_eq!(y.item::<f32>()?, -1.1875);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn dot(&self, tensor: impl Operand) -> Tensor {
         TryTensor::try_dot(self, tensor).or_panic()
     }
     /// scale · x above 0, scale · alpha · (exp(input_scale · x) - 1) elsewhere. Clevert et al., arXiv:1511.07289.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.369, 0.281, 2.094], [1.006, 2.819, 1.731]]);
+    /// let y = x.elu();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.369, 0.281, 2.094, 1.006, 2.819, 1.731]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn elu(&self) -> Tensor {
         TryTensor::try_elu(self).or_panic()
     }
     /// [`Tensor::elu`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.731, -2.819, -1.006], [-2.094, -0.281, -1.369]]);
+    /// let y = x.elu_with(torch::options::Elu { alpha: torch::Scalar::Float(0.5), scale: torch::Scalar::Int(2), input_scale: torch::Scalar::Float(1.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.925466, -0.9854258, -0.77886903, -0.95676047, -0.343938, -0.8717149]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn elu_with(&self, options: options::Elu) -> Tensor {
         TryTensor::try_elu_with(self, options).or_panic()
     }
     /// Zeros, where PyTorch leaves memory unset, in the shape of self, in its dtype by default.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.empty_like();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn empty_like(&self) -> Tensor {
         TryTensor::try_empty_like(self).or_panic()
     }
     /// [`Tensor::empty_like`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.empty_like_with(torch::options::EmptyLike { dtype: Some(DType::I64) });
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn empty_like_with(&self, options: options::EmptyLike) -> Tensor {
         TryTensor::try_empty_like_with(self, options).or_panic()
     }
     /// Are they equal? NaN is equal to nothing.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0, 1, 2], [0, 1, 2]]);
+    /// let other = tensor!([1, 2, 0]);
+    /// let y = x.eq(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, false, false, false, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn eq(&self, other: impl Operand) -> Tensor {
         TryTensor::try_eq(self, other).or_panic()
     }
     /// The error function, `2/√π ∫₀ˣ e^(-t²) dt`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.erf();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.4041169, -0.9997946, 0.8883882, -0.8883882, 0.9997946, 0.4041169]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn erf(&self) -> Tensor {
         TryTensor::try_erf(self).or_panic()
     }
     /// `1 - erf(x)` without cancellation.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.erfc();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.4041169, 1.9997946, 0.11161177, 1.8883883, 0.00020537573, 0.5958831]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn erfc(&self) -> Tensor {
         TryTensor::try_erfc(self).or_panic()
     }
     /// The y with erf y = x: the normal quantile of (1 + x)/2 divided by √2 (Wichura, AS 241); ±∞ at ±1, NaN outside.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.113, -0.788, 0.338], [-0.338, 0.788, 0.112]]);
+    /// let y = x.erfinv();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.10048077, -0.8825292, 0.3091142, -0.3091142, 0.8825292, 0.09958566]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn erfinv(&self) -> Tensor {
         TryTensor::try_erfinv(self).or_panic()
     }
     /// `e^x`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.exp();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.6872893, 0.07243976, 3.080217, 0.32465246, 13.804574, 1.4549913]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn exp(&self) -> Tensor {
         TryTensor::try_exp(self).or_panic()
     }
     /// 2^x.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, -7.875, 3.375], [-3.375, 7.875, 1.125]]);
+    /// let y = x.exp2();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.45850202, 0.004259796, 10.374717, 0.096388176, 234.75304, 2.1810155]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn exp2(&self) -> Tensor {
         TryTensor::try_exp2(self).or_panic()
     }
     /// `e^x - 1` without cancellation near 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.expm1();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.3127107, -0.92756027, 2.080217, -0.6753475, 12.804574, 0.4549914]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn expm1(&self) -> Tensor {
         TryTensor::try_expm1(self).or_panic()
     }
     /// Σ_j x\[j\] exp(-2πi jk / n) along dim, brought to n elements; scaled by 1/√n ("ortho") or 1/n ("forward"). Sums are computed in f64.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_fft();
+    /// assert_eq!(y.shape(), [2, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_fft(&self) -> Tensor {
         TryTensor::try_fft_fft(self).or_panic()
     }
     /// [`Tensor::fft_fft`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_fft_with(torch::options::FftFft::default());
+    /// assert_eq!(y.shape(), [2, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_fft_with(&self, options: options::FftFft) -> Tensor {
         TryTensor::try_fft_fft_with(self, options).or_panic()
     }
     /// fft_fft along two dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_fft2();
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_fft2(&self) -> Tensor {
         TryTensor::try_fft_fft2(self).or_panic()
     }
     /// [`Tensor::fft_fft2`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_fft2_with(torch::options::FftFft2::default());
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_fft2_with(&self, options: options::FftFft2) -> Tensor {
         TryTensor::try_fft_fft2_with(self, options).or_panic()
     }
     /// fft_fft along the dims named, or all.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125]], [[-1.625, -0.375], [0.875, -1.875], [-0.625, 0.625]]]);
+    /// let y = x.fft_fftn();
+    /// assert_eq!(y.shape(), [2, 3, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_fftn(&self) -> Tensor {
         TryTensor::try_fft_fftn(self).or_panic()
     }
     /// [`Tensor::fft_fftn`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125]], [[-1.625, -0.375], [0.875, -1.875], [-0.625, 0.625]]]);
+    /// let y = x.fft_fftn_with(torch::options::FftFftn::default());
+    /// assert_eq!(y.shape(), [2, 3, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_fftn_with(&self, options: options::FftFftn) -> Tensor {
         TryTensor::try_fft_fftn_with(self, options).or_panic()
     }
     /// Each line turned by n/2 places, so that frequency 0 stands in the middle.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 20).reshape([5, 4]);
+    /// let y = x.fft_fftshift();
+    /// assert_eq!(y.shape(), [5, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_fftshift(&self) -> Tensor {
         TryTensor::try_fft_fftshift(self).or_panic()
     }
     /// [`Tensor::fft_fftshift`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 20).reshape([5, 4]);
+    /// let y = x.fft_fftshift_with(torch::options::FftFftshift { dim: vec![0] });
+    /// assert_eq!(y.shape(), [5, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_fftshift_with(&self, options: options::FftFftshift) -> Tensor {
         TryTensor::try_fft_fftshift_with(self, options).or_panic()
@@ -755,11 +2004,27 @@ impl Tensor {
         TryTensor::try_fft_hfftn_with(self, options).or_panic()
     }
     /// 1/n Σ_k x\[k\] exp(2πi jk / n): the inverse of fft_fft.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.fft_ifft();
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_ifft(&self) -> Tensor {
         TryTensor::try_fft_ifft(self).or_panic()
     }
     /// [`Tensor::fft_ifft`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.fft_ifft_with(torch::options::FftIfft { n: Some(7), norm: Some("forward"), ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 7]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_ifft_with(&self, options: options::FftIfft) -> Tensor {
         TryTensor::try_fft_ifft_with(self, options).or_panic()
@@ -785,51 +2050,135 @@ impl Tensor {
         TryTensor::try_fft_ifftn_with(self, options).or_panic()
     }
     /// The inverse of fft_fftshift.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75]]);
+    /// let y = x.fft_ifftshift();
+    /// assert_eq!(y.shape(), [1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.75, -0.75, -0.25, -1.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_ifftshift(&self) -> Tensor {
         TryTensor::try_fft_ifftshift(self).or_panic()
     }
     /// [`Tensor::fft_ifftshift`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75]]);
+    /// let y = x.fft_ifftshift_with(torch::options::FftIfftshift::default());
+    /// assert_eq!(y.shape(), [1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.75, -0.75, -0.25, -1.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_ifftshift_with(&self, options: options::FftIfftshift) -> Tensor {
         TryTensor::try_fft_ifftshift_with(self, options).or_panic()
     }
     /// The first half of fft_ifft of real numbers.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_ihfft();
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_ihfft(&self) -> Tensor {
         TryTensor::try_fft_ihfft(self).or_panic()
     }
     /// [`Tensor::fft_ihfft`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_ihfft_with(torch::options::FftIhfft::default());
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_ihfft_with(&self, options: options::FftIhfft) -> Tensor {
         TryTensor::try_fft_ihfft_with(self, options).or_panic()
     }
     /// fft_ihfft along the last dim named, fft_ifft along the first.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_ihfft2();
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_ihfft2(&self) -> Tensor {
         TryTensor::try_fft_ihfft2(self).or_panic()
     }
     /// [`Tensor::fft_ihfft2`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_ihfft2_with(torch::options::FftIhfft2::default());
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_ihfft2_with(&self, options: options::FftIhfft2) -> Tensor {
         TryTensor::try_fft_ihfft2_with(self, options).or_panic()
     }
     /// fft_ihfft along the last dim named, fft_ifft along the others.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.fft_ihfftn();
+    /// assert_eq!(y.shape(), [2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_ihfftn(&self) -> Tensor {
         TryTensor::try_fft_ihfftn(self).or_panic()
     }
     /// [`Tensor::fft_ihfftn`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.fft_ihfftn_with(torch::options::FftIhfftn::default());
+    /// assert_eq!(y.shape(), [2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_ihfftn_with(&self, options: options::FftIhfftn) -> Tensor {
         TryTensor::try_fft_ihfftn_with(self, options).or_panic()
     }
     /// The real line of n numbers whose fft_rfft this is; 2 (m - 1) of them by default.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let y = x.fft_irfft();
+    /// assert_eq!(y.shape(), [2, 6]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, -0.33333334, 3.7007435e-17, 0.9166667, 3.7007435e-17, -0.33333334, 0.16666667, 0.33333334, 0.6666667, -0.41666666, 0.6666667, 0.33333334]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_irfft(&self) -> Tensor {
         TryTensor::try_fft_irfft(self).or_panic()
     }
     /// [`Tensor::fft_irfft`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let y = x.fft_irfft_with(torch::options::FftIrfft { n: Some(5), norm: Some("ortho"), ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0062306, -1.1381966, 1.3618034, 1.3618034, -1.1381966, -0.1118034, 1.7562306, 0.2562306, 0.2562306, 1.7562306]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_irfft_with(&self, options: options::FftIrfft) -> Tensor {
         TryTensor::try_fft_irfft_with(self, options).or_panic()
@@ -855,251 +2204,703 @@ impl Tensor {
         TryTensor::try_fft_irfftn_with(self, options).or_panic()
     }
     /// The first n/2 + 1 parts of fft_fft of real numbers; the others are their conjugates.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_rfft();
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_rfft(&self) -> Tensor {
         TryTensor::try_fft_rfft(self).or_panic()
     }
     /// [`Tensor::fft_rfft`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125], [-1.625, -0.375], [0.875, -1.875]]; DType::F64);
+    /// let y = x.fft_rfft_with(torch::options::FftRfft { n: Some(7), dim: 0, ..Default::default() });
+    /// assert_eq!(y.shape(), [4, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_rfft_with(&self, options: options::FftRfft) -> Tensor {
         TryTensor::try_fft_rfft_with(self, options).or_panic()
     }
     /// fft_rfft along the last dim named, fft_fft along the first.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_rfft2();
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_rfft2(&self) -> Tensor {
         TryTensor::try_fft_rfft2(self).or_panic()
     }
     /// [`Tensor::fft_rfft2`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_rfft2_with(torch::options::FftRfft2::default());
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_rfft2_with(&self, options: options::FftRfft2) -> Tensor {
         TryTensor::try_fft_rfft2_with(self, options).or_panic()
     }
     /// fft_rfft along the last dim named, fft_fft along the others.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.fft_rfftn();
+    /// assert_eq!(y.shape(), [2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_rfftn(&self) -> Tensor {
         TryTensor::try_fft_rfftn(self).or_panic()
     }
     /// [`Tensor::fft_rfftn`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.fft_rfftn_with(torch::options::FftRfftn::default());
+    /// assert_eq!(y.shape(), [2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fft_rfftn_with(&self, options: options::FftRfftn) -> Tensor {
         TryTensor::try_fft_rfftn_with(self, options).or_panic()
     }
     /// The number everywhere, in the shape and dtype of self.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.fill(0.5);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5, 0.5, 0.5, 0.5, 0.5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fill(&self, value: impl IntoScalar) -> Tensor {
         TryTensor::try_fill(self, value).or_panic()
     }
     /// Order reversed along dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75], [0.75, -0.75], [1.75, 0.25]]);
+    /// let y = x.flip([0, 1]);
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.25, 1.75, -0.75, 0.75, -1.75, -0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn flip(&self, dims: impl IntoShape) -> Tensor {
         TryTensor::try_flip(self, dims).or_panic()
     }
     /// The order along dim 1 reversed.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.fliplr();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.75, -1.75, -0.25, 0.25, 1.75, -0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fliplr(&self) -> Tensor {
         TryTensor::try_fliplr(self).or_panic()
     }
     /// The order along dim 0 reversed.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.flipud();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.75, 1.75, 0.25, -0.25, -1.75, 0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn flipud(&self) -> Tensor {
         TryTensor::try_flipud(self).or_panic()
     }
     /// self^exponent, computed and returned in f64.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.594, 0.656, 2.219], [1.281, 2.844, 1.906]]);
+    /// let exponent = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.float_power(&exponent);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [1.791061052956756, 1.111153445191202, 0.2478704107621142, 1.3628134775043454, 0.7700476469665907, 0.32343344324447637]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn float_power(&self, exponent: impl Operand) -> Tensor {
         TryTensor::try_float_power(self, exponent).or_panic()
     }
     /// The largest integer that is not larger; integers stay.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.231, 0.119, 0.306], [0.194, 0.381, 0.269]]);
+    /// let y = x.floor();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn floor(&self) -> Tensor {
         TryTensor::try_floor(self).or_panic()
     }
     /// ⌊self / other⌋, exact: (self - r) / other rounded, with r = fmod(self, other), and one less where r and other differ in sign; a float divided by 0 is self / other, an integer 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([7, -7, 7, -7, 0, 5]);
+    /// let other = tensor!([2, 2, -2, -2, 3, 0]);
+    /// let y = x.floor_divide(&other);
+    /// assert_eq!(y.to_vec::<i64>()?, [3, -4, -4, 3, 0, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn floor_divide(&self, other: impl Operand) -> Tensor {
         TryTensor::try_floor_divide(self, other).or_panic()
     }
     /// The larger of two elements; beside NaN the other one. The gradient goes to self where self ≥ other or other is NaN, else to other.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let other = tensor!([3.813, 3.438, 3.063]);
+    /// let y = x.fmax(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.813, 3.438, 3.063, 3.813, 3.438, 3.063]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fmax(&self, other: impl Operand) -> Tensor {
         TryTensor::try_fmax(self, other).or_panic()
     }
     /// The smaller of two elements; beside NaN the other one. The gradient goes to self where self ≤ other or other is NaN, else to other.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let other = tensor!([3.813, 3.438, 3.063]);
+    /// let y = x.fmin(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.438, 1.063, 1.688, 1.313, 1.938, 1.563]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fmin(&self, other: impl Operand) -> Tensor {
         TryTensor::try_fmin(self, other).or_panic()
     }
     /// self - other · trunc(self / other), exact, with self's sign; integers by 0 are 0. The gradient is 1 for self and -trunc(self / other) for other.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([2.45, 2.15, 2.65]);
+    /// let other = tensor!([0.631, 0.594, 0.556]);
+    /// let y = x.fmod(&other);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5570001, 0.36800015, 0.42600012]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn fmod(&self, other: impl Operand) -> Tensor {
         TryTensor::try_fmod(self, other).or_panic()
     }
     /// x - trunc x; the gradient is 1.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.45, 0.15, 0.65], [0.35, 0.85, 0.55]]);
+    /// let y = x.frac();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.45, 0.15, 0.65, 0.35, 0.85, 0.55]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn frac(&self) -> Tensor {
         TryTensor::try_frac(self).or_panic()
     }
     /// x = mantissa · 2^exponent with 1/2 ≤ |mantissa| < 1; 0, NaN and infinities are their own mantissa with exponent 0. The gradient of the mantissa is 2^-exponent.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.45, 1.15, 1.65], [1.35, 1.85, 1.55]]);
+    /// let (y, z) = x.frexp();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.725, 0.575, 0.825, 0.675, 0.925, 0.775]);
+    /// assert_eq!(z.shape(), [2, 3]);
+    /// assert_eq!(z.to_vec::<i32>()?, [1, 1, 1, 1, 1, 1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn frexp(&self) -> (Tensor, Tensor) {
         TryTensor::try_frexp(self).or_panic()
     }
     /// The number in the shape of self, in its dtype by default. It makes no new plan.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.full_like(0.5);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5, 0.5, 0.5, 0.5, 0.5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn full_like(&self, fill_value: impl IntoScalar) -> Tensor {
         TryTensor::try_full_like(self, fill_value).or_panic()
     }
     /// [`Tensor::full_like`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.full_like_with(3, torch::options::FullLike { dtype: Some(DType::I64) });
+    /// assert_eq!(y.to_vec::<i64>()?, [3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn full_like_with(&self, fill_value: impl IntoScalar, options: options::FullLike) -> Tensor {
         TryTensor::try_full_like_with(self, fill_value, options).or_panic()
     }
     /// out\[.., i, ..\] = self\[.., index\[.., i, ..\], ..\] along dim; an index outside is an error when it runs.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let index = tensor!([[2, 0], [1, 2]]);
+    /// let y = x.gather(1, &index);
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.75, -0.25, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn gather(&self, dim: impl Int, index: impl Operand) -> Tensor {
         TryTensor::try_gather(self, dim, index).or_panic()
     }
     /// [`Tensor::gather`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let index = tensor!([[2, 0], [1, 2]]);
+    /// let y = x.gather_with(1, &index, torch::options::Gather::default());
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.75, -0.25, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn gather_with(&self, dim: impl Int, index: impl Operand, options: options::Gather) -> Tensor {
         TryTensor::try_gather_with(self, dim, index, options).or_panic()
     }
     /// The greatest common divisor, by Euclid's algorithm with as many steps as the dtype can need; not negative.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([12, -12, 0, 7, 0, 54]);
+    /// let other = tensor!([18, 18, 5, 0, 0, 24]);
+    /// let y = x.gcd(&other);
+    /// assert_eq!(y.to_vec::<i64>()?, [6, 6, 5, 7, 0, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn gcd(&self, other: impl Operand) -> Tensor {
         TryTensor::try_gcd(self, other).or_panic()
     }
     /// self ≥ other, element by element.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0, 1, 2], [0, 1, 2]]);
+    /// let other = tensor!([1, 2, 0]);
+    /// let y = x.ge(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, true, false, false, true]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn ge(&self, other: impl Operand) -> Tensor {
         TryTensor::try_ge(self, other).or_panic()
     }
     /// x · Φ(x), where Φ is the normal distribution function; with "tanh" its approximation (1 + tanh(√(2/π) · (x + 0.044715 x³))) / 2. Hendrycks and Gimpel, arXiv:1606.08415.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.gelu();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.13268633, -0.011372689, 0.9784186, -0.14658135, 2.6136274, 0.24231367]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn gelu(&self) -> Tensor {
         TryTensor::try_gelu(self).or_panic()
     }
     /// [`Tensor::gelu`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.gelu_with(torch::options::Gelu { approximate: "tanh" });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.13269223, -0.01090385, 0.9782248, -0.1467752, 2.6140962, 0.24230777]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn gelu_with(&self, options: options::Gelu) -> Tensor {
         TryTensor::try_gelu_with(self, options).or_panic()
     }
     /// R on and above the diagonal, the vectors of the reflections whose product is Q below it, and their factors (LAPACK's geqrf). Column by column in one program, so meant for small matrices; linalg_qr has a kernel.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.125, -0.875, 0.375, -0.375], [0.875, 0.125, -0.625, 0.625]]);
+    /// let (y, z) = x.geqrf();
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.8838835, 0.2474873, -0.6717514, 0.6717514, -0.8672954, -0.8485281, 0.28284264, -0.28284264]);
+    /// assert_eq!(z.to_vec::<f32>()?, [1.1414213, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn geqrf(&self) -> (Tensor, Tensor) {
         TryTensor::try_geqrf(self).or_panic()
     }
     /// a · sigmoid(b), where a and b are the halves of x along dim. Dauphin et al., arXiv:1612.08083.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.688, 0.188, 2.063, -2.063, -0.188, 1.688], [-2.438, -0.563, 1.313, -2.813, -0.938, 0.938]]);
+    /// let y = x.glu();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.1903142, 0.08518993, 1.7410914, -0.13805349, -0.15837444, 0.9436471]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn glu(&self) -> Tensor {
         TryTensor::try_glu(self).or_panic()
     }
     /// [`Tensor::glu`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.688, 0.188, 2.063], [-2.063, -0.188, 1.688], [-2.438, -0.563, 1.313], [-2.813, -0.938, 0.938]]);
+    /// let y = x.glu_with(torch::options::Glu { dim: 0 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.13558105, 0.06821648, 1.6256744, -0.116818845, -0.052885246, 1.2131579]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn glu_with(&self, options: options::Glu) -> Tensor {
         TryTensor::try_glu_with(self, options).or_panic()
     }
     /// self > other, element by element.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0, 1, 2], [0, 1, 2]]);
+    /// let other = tensor!([1, 2, 0]);
+    /// let y = x.gt(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, true, false, false, true]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn gt(&self, other: impl Operand) -> Tensor {
         TryTensor::try_gt(self, other).or_panic()
     }
     /// 0 where -lambd ≤ x ≤ lambd, else x.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.65, 0.75, 2.25], [1.35, 2.85, 1.95]]);
+    /// let y = x.hardshrink();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.65, 0.75, 2.25, 1.35, 2.85, 1.95]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn hardshrink(&self) -> Tensor {
         TryTensor::try_hardshrink(self).or_panic()
     }
     /// [`Tensor::hardshrink`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.125, -0.875, 0.375], [-0.375, 0.875, 0.125]]);
+    /// let y = x.hardshrink_with(torch::options::Hardshrink { lambd: torch::Scalar::Float(-0.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.125, -0.875, 0.375, -0.375, 0.875, 0.125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn hardshrink_with(&self, options: options::Hardshrink) -> Tensor {
         TryTensor::try_hardshrink_with(self, options).or_panic()
     }
     /// 0 up to -3, 1 from 3 on, (x + 3) / 6 between; the gradient at the ends is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.362, -2.538, 1.088], [-1.088, 2.538, 0.362]]);
+    /// let y = x.hardsigmoid();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.43966666, 0.076999985, 0.68133336, 0.31866667, 0.92300004, 0.5603333]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn hardsigmoid(&self) -> Tensor {
         TryTensor::try_hardsigmoid(self).or_panic()
     }
     /// 0 up to -3, x from 3 on, x (x + 3) / 6 between. Howard et al., arXiv:1905.02244.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.362, -2.538, 1.088], [-1.088, 2.538, 0.362]]);
+    /// let y = x.hardswish();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.15915933, -0.19542597, 0.74129075, -0.34670934, 2.3425741, 0.20284067]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn hardswish(&self) -> Tensor {
         TryTensor::try_hardswish(self).or_panic()
     }
     /// min_val up to min_val, max_val from max_val on, x between; the gradient at the ends is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.113, -0.788, 0.338], [-0.338, 0.788, 0.112]]);
+    /// let y = x.hardtanh();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.113, -0.788, 0.338, -0.338, 0.788, 0.112]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn hardtanh(&self) -> Tensor {
         TryTensor::try_hardtanh(self).or_panic()
     }
     /// [`Tensor::hardtanh`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.113, -0.788, 0.338], [-0.338, 0.788, 0.112]]);
+    /// let y = x.hardtanh_with(torch::options::Hardtanh::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.113, -0.788, 0.338, -0.338, 0.788, 0.112]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn hardtanh_with(&self, options: options::Hardtanh) -> Tensor {
         TryTensor::try_hardtanh_with(self, options).or_panic()
     }
     /// The exclusive or, along the dims or all, of the bits of each element: those of a float as f64, those of an integer as i64. The only mode is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.hash_tensor(..);
+    /// assert_eq!(y.shape(), [0; 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn hash_tensor(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_hash_tensor(self, dim).or_panic()
     }
     /// [`Tensor::hash_tensor`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.hash_tensor_with(.., torch::options::HashTensor::default());
+    /// assert_eq!(y.shape(), [0; 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn hash_tensor_with(&self, dim: impl IntoAxes, options: options::HashTensor) -> Tensor {
         TryTensor::try_hash_tensor_with(self, dim, options).or_panic()
     }
     /// 0 below 0, values at 0, 1 above 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-1, 0, 2]);
+    /// let values = tensor!([5]);
+    /// let y = x.heaviside(&values);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 5, 1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn heaviside(&self, values: impl Operand) -> Tensor {
         TryTensor::try_heaviside(self, values).or_panic()
     }
     /// self where target is 1, max(0, margin - self) where it is -1 (and the sum of both elsewhere).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0.45, 0.15, 0.65, 0.35]);
+    /// let target = tensor!([1.0, -1.0, 1.0, -1.0]);
+    /// let y = x.hinge_embedding_loss(&target);
+    /// assert_eq!(y.item::<f32>()?, 0.65);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn hinge_embedding_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_hinge_embedding_loss(self, target).or_panic()
     }
     /// [`Tensor::hinge_embedding_loss`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0.45, 0.15]);
+    /// let target = tensor!([1.0, 0.0]);
+    /// let y = x.hinge_embedding_loss_with(&target, torch::options::HingeEmbeddingLoss { margin: 2.0, reduction: 0 });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.45, 2.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn hinge_embedding_loss_with(&self, target: impl Operand, options: options::HingeEmbeddingLoss) -> Tensor {
         TryTensor::try_hinge_embedding_loss_with(self, target, options).or_panic()
     }
     /// How many elements lie in each of the bins between min and max, the last one closed; between the smallest and the largest element where min = max.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([2.0, 2.0, 2.0]);
+    /// let y = x.histc();
+    /// assert_eq!(y.shape(), [100]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn histc(&self) -> Tensor {
         TryTensor::try_histc(self).or_panic()
     }
     /// [`Tensor::histc`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([2.0, 2.0, 2.0]);
+    /// let y = x.histc_with(torch::options::Histc { bins: 2, ..Default::default() });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 3.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn histc_with(&self, options: options::Histc) -> Tensor {
         TryTensor::try_histc_with(self, options).or_panic()
     }
     /// With d = |self - target|: d² / 2 where d ≤ delta, else delta (d - delta / 2). Huber, Ann. Math. Stat. 35 (1964).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let target = tensor!([-1.188, -1.563, -1.938]);
+    /// let y = x.huber_loss(&target);
+    /// assert_eq!(y.item::<f32>()?, 2.5635002);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn huber_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_huber_loss(self, target).or_panic()
     }
     /// [`Tensor::huber_loss`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let target = tensor!([[-1.188, -1.563, -1.938], [-1.313, -1.688, -1.063]]);
+    /// let y = x.huber_loss_with(&target, torch::options::HuberLoss { reduction: 0, delta: 5.0 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.4479377, 3.4479377, 6.573938, 3.4479377, 6.573938, 3.4479377]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn huber_loss_with(&self, target: impl Operand, options: options::HuberLoss) -> Tensor {
         TryTensor::try_huber_loss_with(self, target, options).or_panic()
     }
     /// √(self² + other²) as m √(1 + (n/m)²) with m the larger and n the smaller size, so that it is infinite only where the length is.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let other = tensor!([-1.188, -1.563, -1.938]);
+    /// let y = x.hypot(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.8652581, 1.8902216, 2.570056, 1.7706814, 2.4897416, 2.4897416]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn hypot(&self, other: impl Operand) -> Tensor {
         TryTensor::try_hypot(self, other).or_panic()
     }
     /// The modified Bessel function I0 by Chebyshev expansions of exp(-x) I0(x) up to 8 and of √x exp(-x) I0(x) from there.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.5, -3.5, 1.5], [-1.5, 3.5, 0.5]]);
+    /// let y = x.i0();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0634834, 7.3782043, 1.6467232, 1.6467232, 7.3782043, 1.0634834]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn i0(&self) -> Tensor {
         TryTensor::try_i0(self).or_panic()
     }
     /// P(a, x) = 1/Γ(a) ∫ t^(a-1) exp(-t) dt from 0 to x: by series, continued fraction, and for a > 64 by quadrature around the peak. NaN below 0; 1 for a = 0. Differentiable in x, as PyTorch's.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.906, 0.844, 4.281], [2.219, 5.656, 3.594]]);
+    /// let other = tensor!([[7.406, 4.219, 1.031], [6.344, 3.156, 8.469]]);
+    /// let y = x.igamma(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.98063594, 0.989804, 0.013553107, 0.9820204, 0.1317551, 0.98015976]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn igamma(&self, other: impl Operand) -> Tensor {
         TryTensor::try_igamma(self, other).or_panic()
     }
     /// Q(a, x) = 1 - P(a, x), as igamma.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.906, 0.844, 4.281], [2.219, 5.656, 3.594]]);
+    /// let other = tensor!([[7.406, 4.219, 1.031], [6.344, 3.156, 8.469]]);
+    /// let y = x.igammac(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.019364074, 0.010195974, 0.9864469, 0.017979644, 0.8682449, 0.019840216]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn igammac(&self, other: impl Operand) -> Tensor {
         TryTensor::try_igammac(self, other).or_panic()
     }
     /// Patches of the last two dims as columns: \[n, c, h, w\] → \[n, c · kh · kw, patches\], zeros in the padding.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 40).reshape([1, 2, 4, 5]);
+    /// let y = x.im2col([2, 3], [1, 1], [1, 0], [2, 1]);
+    /// assert_eq!(y.shape(), [1, 12, 9]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn im2col(
         &self,
@@ -1116,11 +2917,33 @@ impl Tensor {
         TryTensor::try_imag(self).or_panic()
     }
     /// self with alpha times the slices of source added along dim where index says, in ascending order.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let index = tensor!([2, 0, 1, 2, 0]);
+    /// let source = torch::linspace(-2.0, 2.0, 20).reshape([5, 4]);
+    /// let y = x.index_add(0, &index, &source);
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.91447353, 0.7565789, 2.4276314, 0.09868419, -0.44078946, 1.0197369, -1.5197369, -0.05921054, -0.5986842, -2.9276314, -1.2565789, 0.41447365]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn index_add(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Tensor {
         TryTensor::try_index_add(self, dim, index, source).or_panic()
     }
     /// [`Tensor::index_add`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let index = tensor!([2, 0, 1, 2, 0]);
+    /// let source = torch::linspace(-2.0, 2.0, 20).reshape([5, 4]);
+    /// let y = x.index_add_with(0, &index, &source, torch::options::IndexAdd::default());
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.91447353, 0.7565789, 2.4276314, 0.09868419, -0.44078946, 1.0197369, -1.5197369, -0.05921054, -0.5986842, -2.9276314, -1.2565789, 0.41447365]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn index_add_with(
         &self,
@@ -1132,36 +2955,103 @@ impl Tensor {
         TryTensor::try_index_add_with(self, dim, index, source, options).or_panic()
     }
     /// self with the slices along dim that index names replaced by those of source; the last one of a place counts.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let index = tensor!([2, 1]);
+    /// let source = tensor!([[0.25, -1.25], [1.25, -0.25], [-1.75, 0.75]]);
+    /// let y = x.index_copy(1, &index, &source);
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -1.25, 0.25, -1.375, -0.125, -0.25, 1.25, -0.375, 0.875, 0.75, -1.75, 0.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn index_copy(&self, dim: impl Int, index: impl Operand, source: impl Operand) -> Tensor {
         TryTensor::try_index_copy(self, dim, index, source).or_panic()
     }
     /// self with the slices along dim that index names filled with a number.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let index = tensor!([2, 1]);
+    /// let y = x.index_fill(1, &index, 0.5);
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 0.5, 0.5, -1.375, -0.125, 0.5, 0.5, -0.375, 0.875, 0.5, 0.5, 0.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn index_fill(&self, dim: impl Int, index: impl Operand, value: impl IntoScalar) -> Tensor {
         TryTensor::try_index_fill(self, dim, index, value).or_panic()
     }
     /// Slices along dim in the order of index, which has one dim; an index outside is an error when it runs.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!(-0.25);
+    /// let index = tensor!([0]);
+    /// let y = x.index_select(0, &index);
+    /// assert_eq!(y.item::<f32>()?, -0.25);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn index_select(&self, dim: impl Int, index: impl Operand) -> Tensor {
         TryTensor::try_index_select(self, dim, index).or_panic()
     }
     /// out\[i.., j..\] = Σ_k self\[i.., k\] · other\[j.., k\]; a number multiplies.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([[-0.375, 0.875, -1.875], [-0.625, 0.625, 1.875], [-0.875, 0.375, 1.625], [-1.125, 0.125, 1.375]]);
+    /// let y = x.inner(&other);
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-2.84375, 0.46875, 0.78125, 1.09375, 1.34375, 2.03125, 1.71875, 1.40625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn inner(&self, other: impl Operand) -> Tensor {
         TryTensor::try_inner(self, other).or_panic()
     }
     /// As linalg_inv.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.5, 2.0, 1.0], [4.0, 1.0, -1.0], [1.0, -2.0, 3.0]]; DType::F64);
+    /// let y = x.inverse();
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.028985507246376815, 0.2318840579710145, 0.08695652173913043, 0.37681159420289856, -0.014492753623188422, -0.13043478260869565, 0.2608695652173913, -0.08695652173913045, 0.21739130434782608]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn inverse(&self) -> Tensor {
         TryTensor::try_inverse(self).or_panic()
     }
     /// self = other, or |self - other| ≤ atol + rtol |other| and finite; NaN equals NaN with equal_nan.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0, 1, 2]);
+    /// let other = tensor!([1, 2, 0]);
+    /// let y = x.isclose(&other);
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn isclose(&self, other: impl Operand) -> Tensor {
         TryTensor::try_isclose(self, other).or_panic()
     }
     /// [`Tensor::isclose`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0, 1, 2]);
+    /// let other = tensor!([1, 2, 0]);
+    /// let y = x.isclose_with(&other, torch::options::Isclose::default());
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn isclose_with(&self, other: impl Operand, options: options::Isclose) -> Tensor {
         TryTensor::try_isclose_with(self, other, options).or_panic()
@@ -1172,26 +3062,66 @@ impl Tensor {
         TryTensor::try_isfinite(self).or_panic()
     }
     /// Is the element an infinity?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0, 1, 2]);
+    /// let y = x.isinf();
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn isinf(&self) -> Tensor {
         TryTensor::try_isinf(self).or_panic()
     }
     /// Is the element NaN?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0, 1, 2]);
+    /// let y = x.isnan();
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn isnan(&self) -> Tensor {
         TryTensor::try_isnan(self).or_panic()
     }
     /// Is the element -∞?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0, 1, 2]);
+    /// let y = x.isneginf();
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn isneginf(&self) -> Tensor {
         TryTensor::try_isneginf(self).or_panic()
     }
     /// Is the element +∞?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0, 1, 2]);
+    /// let y = x.isposinf();
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn isposinf(&self) -> Tensor {
         TryTensor::try_isposinf(self).or_panic()
     }
     /// Has the element no imaginary part? True of every element of a tensor that is not complex.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0, 1, 2]);
+    /// let y = x.isreal();
+    /// assert_eq!(y.to_vec::<bool>()?, [true, true, true]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn isreal(&self) -> Tensor {
         TryTensor::try_isreal(self).or_panic()
@@ -1207,306 +3137,866 @@ impl Tensor {
         TryTensor::try_istft_with(self, n_fft, options).or_panic()
     }
     /// target (log target - self), 0 where target is 0; with log_target exp(target) (target - self). The reduction "batchmean" divides the sum by the first size.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.731, -2.819, -1.006], [-2.094, -0.281, -1.369]]);
+    /// let target = tensor!([[0.831, 0.494, 0.156], [0.719, 0.381, 0.944]]);
+    /// let y = x.kl_div(&target);
+    /// assert_eq!(y.item::<f32>()?, 0.7402787);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn kl_div(&self, target: impl Operand) -> Tensor {
         TryTensor::try_kl_div(self, target).or_panic()
     }
     /// [`Tensor::kl_div`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.731, -2.819, -1.006], [-2.094, -0.281, -1.369]]);
+    /// let target = tensor!([[-0.644, -1.731, -2.819], [-1.006, -2.094, -0.281]]);
+    /// let y = x.kl_div_with(&target, torch::options::KlDiv { reduction: 0, log_target: true });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.57087874, 0.19269267, -0.10817369, 0.3978585, -0.22334957, 0.8214708]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn kl_div_with(&self, target: impl Operand, options: options::KlDiv) -> Tensor {
         TryTensor::try_kl_div_with(self, target, options).or_panic()
     }
     /// Each element of self times the whole of other, as blocks.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let other = tensor!([[1.25, -0.25], [-1.75, 0.75]]);
+    /// let y = x.kron(&other);
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.3125, 0.0625, -2.1875, 0.4375, 0.4375, -0.1875, 3.0625, -1.3125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn kron(&self, other: impl Operand) -> Tensor {
         TryTensor::try_kron(self, other).or_panic()
     }
     /// The k-th smallest element along dim, counted from 1, and its position; NaN is the largest.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let (y, z) = x.kthvalue(2, -1);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -1.625]);
+    /// assert_eq!(z.to_vec::<i64>()?, [0, 1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn kthvalue(&self, k: impl Int, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_kthvalue(self, k, dim).or_panic()
     }
     /// |self - target|: as it is (0, "none"), averaged (1, "mean") or summed (2, "sum").
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let target = tensor!([-1.188, -1.563, -1.938]);
+    /// let y = x.l1_loss(&target);
+    /// assert_eq!(y.item::<f32>()?, 3.0635002);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn l1_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_l1_loss(self, target).or_panic()
     }
     /// [`Tensor::l1_loss`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let target = tensor!([[-1.188, -1.563, -1.938], [-1.313, -1.688, -1.063]]);
+    /// let y = x.l1_loss_with(&target, torch::options::L1Loss { reduction: 2 });
+    /// assert_eq!(y.item::<f32>()?, 17.756);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn l1_loss_with(&self, target: impl Operand, options: options::L1Loss) -> Tensor {
         TryTensor::try_l1_loss_with(self, target, options).or_panic()
     }
     /// |self / gcd(self, other) · other|, 0 where one is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([12, -12, 0, 7, 4]);
+    /// let other = tensor!([18, 18, 5, 0, 6]);
+    /// let y = x.lcm(&other);
+    /// assert_eq!(y.to_vec::<i64>()?, [36, 36, 0, 0, 12]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn lcm(&self, other: impl Operand) -> Tensor {
         TryTensor::try_lcm(self, other).or_panic()
     }
     /// self · 2^other.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.594, 0.656, 2.219], [1.281, 2.844, 1.906]]);
+    /// let other = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.ldexp(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.791192, 0.55162805, 0.6597127, 3.0467486, 2.3915095, 0.5666572]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn ldexp(&self, other: impl Operand) -> Tensor {
         TryTensor::try_ldexp(self, other).or_panic()
     }
     /// Is the first smaller or equal? Of NaN false.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0, 1, 2], [0, 1, 2]]);
+    /// let other = tensor!([1, 2, 0]);
+    /// let y = x.le(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, true, false, true, true, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn le(&self, other: impl Operand) -> Tensor {
         TryTensor::try_le(self, other).or_panic()
     }
     /// x where x > 0, else negative_slope · x.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.369, 0.281, 2.094], [1.006, 2.819, 1.731]]);
+    /// let y = x.leaky_relu();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.369, 0.281, 2.094, 1.006, 2.819, 1.731]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn leaky_relu(&self) -> Tensor {
         TryTensor::try_leaky_relu(self).or_panic()
     }
     /// [`Tensor::leaky_relu`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.369, 0.281, 2.094], [1.006, 2.819, 1.731]]);
+    /// let y = x.leaky_relu_with(torch::options::LeakyRelu::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.369, 0.281, 2.094, 1.006, 2.819, 1.731]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn leaky_relu_with(&self, options: options::LeakyRelu) -> Tensor {
         TryTensor::try_leaky_relu_with(self, options).or_panic()
     }
     /// self + weight · (end - self).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let end = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let y = x.lerp(&end, 0.25);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.125, -1.375, 0.125, -0.375, 1.125, 0.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn lerp(&self, end: impl Operand, weight: impl IntoScalar) -> Tensor {
         TryTensor::try_lerp(self, end, weight).or_panic()
     }
     /// `log |Γ(x)|`; infinite at 0 and below at every integer.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.106, 0.844, 6.281], [3.019, 8.456, 5.194]]);
+    /// let y = x.lgamma();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.9264867, 0.11176462, 5.2739515, 0.71075124, 9.457865, 3.474347]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn lgamma(&self) -> Tensor {
         TryTensor::try_lgamma(self).or_panic()
     }
     /// The tensor itself.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.lift();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.75, 0.75, -0.75, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn lift(&self) -> Tensor {
         TryTensor::try_lift(self).or_panic()
     }
     /// The natural logarithm.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.219, 1.031, 6.344], [3.156, 8.469, 5.281]]);
+    /// let y = x.log();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.4395981, 0.030529223, 1.8475095, 1.1493053, 2.1364124, 1.6641154]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn log(&self) -> Tensor {
         TryTensor::try_log(self).or_panic()
     }
     /// log x / log 10.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[3.994, 0.656, 6.219], [2.881, 8.444, 5.106]]);
+    /// let y = x.log10();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.60140806, -0.18309616, 0.79372054, 0.45954323, 0.92654824, 0.70808077]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn log10(&self) -> Tensor {
         TryTensor::try_log10(self).or_panic()
     }
     /// `log(1 + x)` without cancellation near 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[3.656, 0.094, 6.031], [2.469, 8.406, 4.844]]);
+    /// let y = x.log1p();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.5381567, 0.0898407, 1.950329, 1.2438664, 2.2413478, 1.7654154]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn log1p(&self) -> Tensor {
         TryTensor::try_log1p(self).or_panic()
     }
     /// log x / log 2.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[3.994, 0.656, 6.219], [2.881, 8.444, 5.106]]);
+    /// let y = x.log2();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.9978344, -0.60823226, 2.6366825, 1.5265696, 3.0779266, 2.3521934]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn log2(&self) -> Tensor {
         TryTensor::try_log2(self).or_panic()
     }
     /// log(1 / (1 + exp(-x))) = min(x, 0) - log1p(exp -|x|).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.625, -4.375, 1.875], [-1.875, 4.375, 0.625]]);
+    /// let y = x.log_sigmoid();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0537007, -4.3875093, -0.14267506, -2.0176752, -0.01250957, -0.4287007]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn log_sigmoid(&self) -> Tensor {
         TryTensor::try_log_sigmoid(self).or_panic()
     }
     /// x - max x - log Σ exp(x - max x) along dim; halves are computed in f32.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2.25, 0.25, 2.75, -2.75, -0.25], [2.25, -3.25, -0.75, 1.75, -3.75]]);
+    /// let y = x.log_softmax(-1);
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-5.133391, -2.633391, -0.13339102, -5.633391, -3.133391, -0.508553, -6.008553, -3.508553, -1.008553, -6.508553]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn log_softmax(&self, dim: impl Int) -> Tensor {
         TryTensor::try_log_softmax(self, dim).or_panic()
     }
     /// [`Tensor::log_softmax`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2.25, 0.25, 2.75, -2.75, -0.25], [2.25, -3.25, -0.75, 1.75, -3.75]]);
+    /// let y = x.log_softmax_with(-1, torch::options::LogSoftmax::default());
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-5.133391, -2.633391, -0.13339102, -5.633391, -3.133391, -0.508553, -6.008553, -3.508553, -1.008553, -6.508553]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn log_softmax_with(&self, dim: impl Int, options: options::LogSoftmax) -> Tensor {
         TryTensor::try_log_softmax_with(self, dim, options).or_panic()
     }
     /// log(exp self + exp other) = max + log1p(exp -|self - other|).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.5, -3.5, 1.5], [-1.5, 3.5, 0.5]]);
+    /// let other = tensor!([2.5, -0.5, -3.5]);
+    /// let y = x.logaddexp(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.5485873, -0.45141265, 1.5067153, 2.5181499, 3.5181499, 0.5181499]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn logaddexp(&self, other: impl Operand) -> Tensor {
         TryTensor::try_logaddexp(self, other).or_panic()
     }
     /// log2(2^self + 2^other) = max + log2(1 + 2^-|self - other|).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.5, -3.5, 1.5], [-1.5, 3.5, 0.5]]);
+    /// let other = tensor!([2.5, -0.5, -3.5]);
+    /// let y = x.logaddexp2(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.669925, -0.33007503, 1.5443941, 2.587463, 3.587463, 0.58746284]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn logaddexp2(&self, other: impl Operand) -> Tensor {
         TryTensor::try_logaddexp2(self, other).or_panic()
     }
     /// y_t = log Σ_{i ≤ t} exp x_i along dim: with m_t the largest so far, m_t + log s_t where s_t = s_{t-1} exp(m_{t-1} - m_t) + exp(x_t - m_t). Where elements are as large as 10⁴ PyTorch's f32 gradient differs from its f64 one by 10⁻³; this one does not.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.logcumsumexp(1);
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 0.37692904, 1.6887808, 1.7344335, 1.8791924, 1.125, 1.1869676, 1.3773592, 1.8505461, 1.8743601]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn logcumsumexp(&self, dim: impl Int) -> Tensor {
         TryTensor::try_logcumsumexp(self, dim).or_panic()
     }
     /// log det A; NaN where the determinant is negative.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.0, 1.0], [1.0, 3.0]]; DType::F64);
+    /// let y = x.logdet();
+    /// assert_eq!(y.item::<f64>()?, 1.6094379124341005);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn logdet(&self) -> Tensor {
         TryTensor::try_logdet(self).or_panic()
     }
     /// Are both elements not zero?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[true, false, true], [true, false, true]]);
+    /// let other = tensor!([false, true, true]);
+    /// let y = x.logical_and(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, true, false, false, true]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn logical_and(&self, other: impl Operand) -> Tensor {
         TryTensor::try_logical_and(self, other).or_panic()
     }
     /// Is the element zero?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([true, false, true]);
+    /// let y = x.logical_not();
+    /// assert_eq!(y.to_vec::<bool>()?, [false, true, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn logical_not(&self) -> Tensor {
         TryTensor::try_logical_not(self).or_panic()
     }
     /// Is one of the elements not zero?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[true, false, true], [true, false, true]]);
+    /// let other = tensor!([false, true, true]);
+    /// let y = x.logical_or(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, true, true, true, true, true]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn logical_or(&self, other: impl Operand) -> Tensor {
         TryTensor::try_logical_or(self, other).or_panic()
     }
     /// Is exactly one of the elements not zero?
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[true, false, true], [true, false, true]]);
+    /// let other = tensor!([false, true, true]);
+    /// let y = x.logical_xor(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, true, false, true, true, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn logical_xor(&self, other: impl Operand) -> Tensor {
         TryTensor::try_logical_xor(self, other).or_panic()
     }
     /// log(x / (1 - x)), x kept inside \[eps, 1 - eps\] where eps is given; without it NaN outside \[0, 1\]. The gradient is 0 where x was moved.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.45, 0.15, 0.65], [0.35, 0.85, 0.55]]);
+    /// let y = x.logit();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.20067078, -1.734601, 0.6190391, -0.6190392, 1.7346013, 0.20067078]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn logit(&self) -> Tensor {
         TryTensor::try_logit(self).or_panic()
     }
     /// [`Tensor::logit`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.447, 0.278, 0.559], [0.391, 0.672, 0.503]]);
+    /// let y = x.logit_with(torch::options::Logit { eps: Some(0.2) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.21279934, -0.95440406, 0.2371047, -0.44311067, 0.7172447, 0.012000271]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn logit_with(&self, options: options::Logit) -> Tensor {
         TryTensor::try_logit_with(self, options).or_panic()
     }
     /// log Σ exp(x) over the dims, shifted by the maximum where that is finite; integers become f32.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2.25, 0.25, 2.75, -2.75, -0.25], [2.25, -3.25, -0.75, 1.75, -3.75]]);
+    /// let y = x.logsumexp(-1);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.883391, 2.758553]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn logsumexp(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_logsumexp(self, dim).or_panic()
     }
     /// Is the first smaller? Of NaN false.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0, 1, 2], [0, 1, 2]]);
+    /// let other = tensor!([1, 2, 0]);
+    /// let y = x.lt(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, true, false, true, true, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn lt(&self, other: impl Operand) -> Tensor {
         TryTensor::try_lt(self, other).or_panic()
     }
     /// The X of A X = self from what lu_factor gives.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]; DType::F64);
+    /// let LU_data = tensor!([[2.0, 1.0], [0.5, 3.0]]; DType::F64);
+    /// let LU_pivots = tensor!([2, 2]);
+    /// let y = x.lu_solve(&LU_data, &LU_pivots);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.3958333333333333, 1.3125, 0.02083333333333333, 0.041666666666666664, -0.875, 0.20833333333333334]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn lu_solve(&self, LU_data: impl Operand, LU_pivots: impl Operand) -> Tensor {
         TryTensor::try_lu_solve(self, LU_data, LU_pivots).or_panic()
     }
     /// The largest element over the dims that the mask keeps; where it keeps none -∞, or the smallest integer.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.masked_amax([1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.75, 1.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_amax(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_amax(self, dim).or_panic()
     }
     /// [`Tensor::masked_amax`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_amax_with([1], torch::options::MaskedAmax { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.75, 1.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_amax_with(&self, dim: impl IntoAxes, options: options::MaskedAmax) -> Tensor {
         TryTensor::try_masked_amax_with(self, dim, options).or_panic()
     }
     /// The smallest element over the dims that the mask keeps; where it keeps none ∞, or the largest integer.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.masked_amin([1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.75, -0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_amin(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_amin(self, dim).or_panic()
     }
     /// [`Tensor::masked_amin`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_amin_with([1], torch::options::MaskedAmin { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_amin_with(&self, dim: impl IntoAxes, options: options::MaskedAmin) -> Tensor {
         TryTensor::try_masked_amin_with(self, dim, options).or_panic()
     }
     /// Position along dim (or in the flattened tensor) of the first maximum of the elements that the mask keeps, as a number of the elements' dtype.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.masked_argmax(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_argmax(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_argmax(self, dim).or_panic()
     }
     /// [`Tensor::masked_argmax`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[false, true, true], [false, true, true]]);
+    /// let y = x.masked_argmax_with(1, torch::options::MaskedArgmax { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_argmax_with(&self, dim: impl IntoAxes, options: options::MaskedArgmax) -> Tensor {
         TryTensor::try_masked_argmax_with(self, dim, options).or_panic()
     }
     /// Position along dim (or in the flattened tensor) of the first minimum of the elements that the mask keeps, as a number of the elements' dtype.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.masked_argmin(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_argmin(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_argmin(self, dim).or_panic()
     }
     /// [`Tensor::masked_argmin`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[false, true, true], [false, true, true]]);
+    /// let y = x.masked_argmin_with(1, torch::options::MaskedArgmin { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_argmin_with(&self, dim: impl IntoAxes, options: options::MaskedArgmin) -> Tensor {
         TryTensor::try_masked_argmin_with(self, dim, options).or_panic()
     }
     /// Running products along dim of the elements that the mask keeps; the others change nothing.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.masked_cumprod(1);
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -0.140625, -0.19335938, 0.26586914, -0.033233643, 1.125, -1.828125, 0.6855469, 0.5998535, -1.1247253]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_cumprod(&self, dim: impl Int) -> Tensor {
         TryTensor::try_masked_cumprod(self, dim).or_panic()
     }
     /// [`Tensor::masked_cumprod`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let mask = tensor!([[true, false, true, true, false], [true, true, false, true, true]]);
+    /// let y = x.masked_cumprod_with(1, torch::options::MaskedCumprod { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -1.125, -1.546875, 2.1269531, 2.1269531, 1.125, -1.828125, -1.828125, -1.5996094, 2.9992676]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_cumprod_with(&self, dim: impl Int, options: options::MaskedCumprod) -> Tensor {
         TryTensor::try_masked_cumprod_with(self, dim, options).or_panic()
     }
     /// Running sums along dim of the elements that the mask keeps; the others add nothing.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.masked_cumsum(1);
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -1.0, 0.375, -1.0, -1.125, 1.125, -0.5, -0.875, 0.0, -1.875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_cumsum(&self, dim: impl Int) -> Tensor {
         TryTensor::try_masked_cumsum(self, dim).or_panic()
     }
     /// [`Tensor::masked_cumsum`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let mask = tensor!([[true, false, true, true, false], [true, true, false, true, true]]);
+    /// let y = x.masked_cumsum_with(1, torch::options::MaskedCumsum { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -1.125, 0.25, -1.125, -1.125, 1.125, -0.5, -0.5, 0.375, -1.5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_cumsum_with(&self, dim: impl Int, options: options::MaskedCumsum) -> Tensor {
         TryTensor::try_masked_cumsum_with(self, dim, options).or_panic()
     }
     /// value where the mask is true, self elsewhere; keeps self's dtype.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([false, true, true]);
+    /// let y = x.masked_fill(&mask, 7);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, 7.0, 7.0, -0.75, 7.0, 7.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_fill(&self, mask: impl Operand, value: impl IntoScalar) -> Tensor {
         TryTensor::try_masked_fill(self, mask, value).or_panic()
     }
     /// log_softmax along dim with -∞ where the mask does not hold.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.masked_log_softmax(1);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.371539, -2.871539, -0.371539, -2.766368, -0.26636788, -1.7663679]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_log_softmax(&self, dim: impl Int) -> Tensor {
         TryTensor::try_masked_log_softmax(self, dim).or_panic()
     }
     /// [`Tensor::masked_log_softmax`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_log_softmax_with(1, torch::options::MaskedLogSoftmax { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.3132616, f32::NEG_INFINITY, -0.31326166, f32::NEG_INFINITY, -0.20141333, -1.7014134]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_log_softmax_with(&self, dim: impl Int, options: options::MaskedLogSoftmax) -> Tensor {
         TryTensor::try_masked_log_softmax_with(self, dim, options).or_panic()
     }
     /// log(exp self + exp other), -∞ in place of what the masks do not keep.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let y = x.masked_logaddexp(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.4514133, -0.04858671, 0.8288897, 0.9514133, 1.8288897, 1.9514133]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_logaddexp(&self, other: impl Operand) -> Tensor {
         TryTensor::try_masked_logaddexp(self, other).or_panic()
     }
     /// [`Tensor::masked_logaddexp`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let input_mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let other_mask = tensor!([true, true, true]);
+    /// let y = x.masked_logaddexp_with(&other, torch::options::MaskedLogaddexp { dtype: None, input_mask: Some(input_mask), other_mask: Some(other_mask) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.4514133, -0.25, 0.8288897, 0.75, 1.8288897, 1.9514133]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_logaddexp_with(&self, other: impl Operand, options: options::MaskedLogaddexp) -> Tensor {
         TryTensor::try_masked_logaddexp_with(self, other, options).or_panic()
     }
     /// log Σ exp x over the dims, of the elements that the mask keeps; -∞ where it keeps none.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.masked_logsumexp([1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.121539, 2.016368]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_logsumexp(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_logsumexp(self, dim).or_panic()
     }
     /// [`Tensor::masked_logsumexp`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_logsumexp_with([1], torch::options::MaskedLogsumexp { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0632616, 1.9514134]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_logsumexp_with(&self, dim: impl IntoAxes, options: options::MaskedLogsumexp) -> Tensor {
         TryTensor::try_masked_logsumexp_with(self, dim, options).or_panic()
     }
     /// The sum over the dims of the elements that the mask keeps, divided by how many these are; NaN where it keeps none.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.masked_mean([1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.41666666, 0.41666666]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_mean(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_mean(self, dim).or_panic()
     }
     /// [`Tensor::masked_mean`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_mean_with([1], torch::options::MaskedMean { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.25, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_mean_with(&self, dim: impl IntoAxes, options: options::MaskedMean) -> Tensor {
         TryTensor::try_masked_mean_with(self, dim, options).or_panic()
     }
     /// The lower median along dim of the elements that the mask keeps, NaN left out; NaN where it keeps none.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.masked_median(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.125, -0.375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_median(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_median(self, dim).or_panic()
     }
     /// [`Tensor::masked_median`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let mask = tensor!([[true, false, true, true, false], [false, true, true, false, true]]);
+    /// let y = x.masked_median_with(1, torch::options::MaskedMedian { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -1.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_median_with(&self, dim: impl IntoAxes, options: options::MaskedMedian) -> Tensor {
         TryTensor::try_masked_median_with(self, dim, options).or_panic()
     }
     /// (Σ |x|^ord)^(1/ord) over the dims, of the elements that the mask keeps; ord is 2 by default.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.masked_norm([1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0082662, 2.5254965]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_norm(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_norm(self, dim).or_panic()
     }
     /// [`Tensor::masked_norm`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_norm_with([1], torch::options::MaskedNorm { ord: Some(torch::Scalar::Int(2)), dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [1.91841, 2.3322031]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_norm_with(&self, dim: impl IntoAxes, options: options::MaskedNorm) -> Tensor {
         TryTensor::try_masked_norm_with(self, dim, options).or_panic()
     }
     /// x / max(|x|_ord, eps) along dim, 0 in place of what the mask does not keep.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.masked_normalize(2, 1);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5756209, 0.2957775, 0.7623491, 0.38368693, 0.7547031, 0.53217256]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_normalize(&self, ord: impl IntoScalar, dim: impl Int) -> Tensor {
         TryTensor::try_masked_normalize(self, ord, dim).or_panic()
     }
     /// [`Tensor::masked_normalize`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_normalize_with(2, 1, torch::options::MaskedNormalize { dtype: None, mask: Some(mask), ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.6025824, 0.0, 0.7980568, 0.0, 0.817253, 0.5762791]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_normalize_with(
         &self,
@@ -1517,96 +4007,270 @@ impl Tensor {
         TryTensor::try_masked_normalize_with(self, ord, dim, options).or_panic()
     }
     /// The product over the dims of the elements that the mask keeps; 1 where it keeps none.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.masked_prod([1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0512826, 2.4822524]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_prod(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_prod(self, dim).or_panic()
     }
     /// [`Tensor::masked_prod`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let mask = tensor!([[false, true, true], [false, true, true]]);
+    /// let y = x.masked_prod_with([1], torch::options::MaskedProd { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.909414, 2.561664]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_prod_with(&self, dim: impl IntoAxes, options: options::MaskedProd) -> Tensor {
         TryTensor::try_masked_prod_with(self, dim, options).or_panic()
     }
     /// The elements of source in row-major order where the mask holds, self elsewhere; self and mask broadcast. A source that has too few repeats its last one.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[false, true, true], [false, true, true]]);
+    /// let source = tensor!([-1.25, 1.25, -0.25, -1.75, 0.75, -0.75]);
+    /// let y = x.masked_scatter(&mask, &source);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.25, 1.25, -0.75, -0.25, -1.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_scatter(&self, mask: impl Operand, source: impl Operand) -> Tensor {
         TryTensor::try_masked_scatter(self, mask, source).or_panic()
     }
     /// softmax along dim with -∞ where the mask does not hold; NaN where it keeps nothing.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.masked_softmax(1);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.2537162, 0.056611735, 0.6896721, 0.062890016, 0.7661572, 0.1709528]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_softmax(&self, dim: impl Int) -> Tensor {
         TryTensor::try_masked_softmax(self, dim).or_panic()
     }
     /// [`Tensor::masked_softmax`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_softmax_with(1, torch::options::MaskedSoftmax { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.26894143, 0.0, 0.7310586, 0.0, 0.81757444, 0.18242551]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_softmax_with(&self, dim: impl Int, options: options::MaskedSoftmax) -> Tensor {
         TryTensor::try_masked_softmax_with(self, dim, options).or_panic()
     }
     /// softmax(-x) along dim with 0 where the mask does not hold; NaN where it keeps nothing.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.masked_softmin(1);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.1709528, 0.7661572, 0.062890016, 0.6896721, 0.056611735, 0.2537162]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_softmin(&self, dim: impl Int) -> Tensor {
         TryTensor::try_masked_softmin(self, dim).or_panic()
     }
     /// [`Tensor::masked_softmin`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_softmin_with(1, torch::options::MaskedSoftmin { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.7310586, 0.0, 0.26894143, 0.0, 0.18242551, 0.81757444]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_softmin_with(&self, dim: impl Int, options: options::MaskedSoftmin) -> Tensor {
         TryTensor::try_masked_softmin_with(self, dim, options).or_panic()
     }
     /// √ of masked_var.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let y = x.masked_std([1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.040833, 1.3228756]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_std(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_std(self, dim).or_panic()
     }
     /// [`Tensor::masked_std`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let mask = tensor!([[true, false, true, true], [false, true, true, true]]);
+    /// let y = x.masked_std_with([1], torch::options::MaskedStd { unbiased: None, correction: None, dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.76376265, 1.2583058]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_std_with(&self, dim: impl IntoAxes, options: options::MaskedStd) -> Tensor {
         TryTensor::try_masked_std_with(self, dim, options).or_panic()
     }
     /// The sum over the dims of the elements that the mask keeps; 0 where it keeps none.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.masked_sum([1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.25, 1.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_sum(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_sum(self, dim).or_panic()
     }
     /// [`Tensor::masked_sum`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[false, true, true], [false, true, true]]);
+    /// let y = x.masked_sum_with([1], torch::options::MaskedSum { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, 2.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_sum_with(&self, dim: impl IntoAxes, options: options::MaskedSum) -> Tensor {
         TryTensor::try_masked_sum_with(self, dim, options).or_panic()
     }
     /// Σ (x - mean)² / max(n - correction, 0) over the n elements that the mask keeps; the correction is 1, or 0 where unbiased is false.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let y = x.masked_var([1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0833334, 1.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_var(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_masked_var(self, dim).or_panic()
     }
     /// [`Tensor::masked_var`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let mask = tensor!([[true, false, true, true], [false, true, true, true]]);
+    /// let y = x.masked_var_with([1], torch::options::MaskedVar { unbiased: None, correction: None, dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5833334, 1.5833334]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn masked_var_with(&self, dim: impl IntoAxes, options: options::MaskedVar) -> Tensor {
         TryTensor::try_masked_var_with(self, dim, options).or_panic()
     }
     /// Matrix product; vectors are rows on the left and columns on the right, leading dims are batch dims and broadcast. out\[.., i, j\] = Σ_k self\[.., i, k\] · other\[.., k, j\].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([[-0.375, 0.875, -1.875, -0.625], [0.625, 1.875, -0.875, 0.375], [1.625, -1.125, 0.125, 1.375]]);
+    /// let y = x.matmul(&other);
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.21875, -4.34375, 2.09375, 0.53125, 1.78125, 2.34375, -0.09375, 1.46875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn matmul(&self, other: impl Operand) -> Tensor {
         TryTensor::try_matmul(self, other).or_panic()
     }
     /// The maximum along dim and the position of the first one; NaN wins. The gradient goes there.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-9.0, 9.0, 15).reshape([3, 5]);
+    /// let (y, z) = x.max(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [-3.857143, 2.5714288, 9.0]);
+    /// assert_eq!(z.to_vec::<i64>()?, [4, 4, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_max(self, dim).or_panic()
     }
     /// The largest element of each window over the last dim; the padding never wins.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 42).reshape([2, 3, 7]);
+    /// let y = x.max_pool1d(3);
+    /// assert_eq!(y.shape(), [2, 3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.804878, -1.5121951, -1.1219512, -0.82926834, -0.43902445, -0.14634156, 0.24390244, 0.53658545, 0.92682934, 1.2195122, 1.6097561, 1.902439]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool1d(&self, kernel_size: impl IntoShape) -> Tensor {
         TryTensor::try_max_pool1d(self, kernel_size).or_panic()
     }
     /// [`Tensor::max_pool1d`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 16).reshape([2, 8]);
+    /// let y = x.max_pool1d_with([2], torch::options::MaxPool1d { stride: vec![3], dilation: vec![2], ceil_mode: true, ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.4666667, -0.6666666, -0.39999986, 0.6666666, 1.4666667, 1.7333333]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool1d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool1d) -> Tensor {
         TryTensor::try_max_pool1d_with(self, kernel_size, options).or_panic()
     }
     /// `max_pool1d`, and where each largest element lies.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 42).reshape([2, 3, 7]);
+    /// let (y, z) = x.max_pool1d_with_indices(3);
+    /// assert_eq!(y.shape(), [2, 3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.804878, -1.5121951, -1.1219512, -0.82926834, -0.43902445, -0.14634156, 0.24390244, 0.53658545, 0.92682934, 1.2195122, 1.6097561, 1.902439]);
+    /// assert_eq!(z.shape(), [2, 3, 2]);
+    /// assert_eq!(z.to_vec::<i64>()?, [2, 5, 2, 5, 2, 5, 2, 5, 2, 5, 2, 5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool1d_with_indices(&self, kernel_size: impl IntoShape) -> (Tensor, Tensor) {
         TryTensor::try_max_pool1d_with_indices(self, kernel_size).or_panic()
     }
     /// [`Tensor::max_pool1d_with_indices`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 42).reshape([2, 3, 7]);
+    /// let (y, z) = x.max_pool1d_with_indices_with(3, torch::options::MaxPool1dWithIndices { stride: vec![2], padding: vec![1], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 3, 4]);
+    /// assert_eq!(z.shape(), [2, 3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool1d_with_indices_with(
         &self,
@@ -1616,21 +4280,58 @@ impl Tensor {
         TryTensor::try_max_pool1d_with_indices_with(self, kernel_size, options).or_panic()
     }
     /// The largest element of each window over the last two dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 120).reshape([2, 2, 5, 6]);
+    /// let y = x.max_pool2d([3, 2]);
+    /// assert_eq!(y.shape(), [2, 2, 1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.5630252, -1.4957983, -1.4285715, -0.5546218, -0.48739493, -0.42016804, 0.4537815, 0.5210084, 0.58823526, 1.4621849, 1.5294118, 1.5966387]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool2d(&self, kernel_size: impl IntoShape) -> Tensor {
         TryTensor::try_max_pool2d(self, kernel_size).or_panic()
     }
     /// [`Tensor::max_pool2d`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 120).reshape([2, 2, 5, 6]);
+    /// let y = x.max_pool2d_with([3, 2], torch::options::MaxPool2d { stride: vec![2, 2], padding: vec![1, 0], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool2d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool2d) -> Tensor {
         TryTensor::try_max_pool2d_with(self, kernel_size, options).or_panic()
     }
     /// `max_pool2d`, and where each largest element lies in its image, in row-major order.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 120).reshape([2, 2, 5, 6]);
+    /// let (y, z) = x.max_pool2d_with_indices([3, 2]);
+    /// assert_eq!(y.shape(), [2, 2, 1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.5630252, -1.4957983, -1.4285715, -0.5546218, -0.48739493, -0.42016804, 0.4537815, 0.5210084, 0.58823526, 1.4621849, 1.5294118, 1.5966387]);
+    /// assert_eq!(z.shape(), [2, 2, 1, 3]);
+    /// assert_eq!(z.to_vec::<i64>()?, [13, 15, 17, 13, 15, 17, 13, 15, 17, 13, 15, 17]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool2d_with_indices(&self, kernel_size: impl IntoShape) -> (Tensor, Tensor) {
         TryTensor::try_max_pool2d_with_indices(self, kernel_size).or_panic()
     }
     /// [`Tensor::max_pool2d_with_indices`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 120).reshape([2, 2, 5, 6]);
+    /// let (y, z) = x.max_pool2d_with_indices_with([3, 2], torch::options::MaxPool2dWithIndices { stride: vec![2, 2], padding: vec![1, 0], ceil_mode: true, ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2, 3, 3]);
+    /// assert_eq!(z.shape(), [2, 2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool2d_with_indices_with(
         &self,
@@ -1640,21 +4341,58 @@ impl Tensor {
         TryTensor::try_max_pool2d_with_indices_with(self, kernel_size, options).or_panic()
     }
     /// The largest element of each window over the last three dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 96).reshape([2, 3, 4, 4]);
+    /// let y = x.max_pool3d(2);
+    /// assert_eq!(y.shape(), [2, 1, 2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.1157894, -1.0315789, -0.77894735, -0.69473684, 0.90526307, 0.9894736, 1.2421052, 1.3263158]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool3d(&self, kernel_size: impl IntoShape) -> Tensor {
         TryTensor::try_max_pool3d(self, kernel_size).or_panic()
     }
     /// [`Tensor::max_pool3d`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 96).reshape([2, 3, 4, 4]);
+    /// let y = x.max_pool3d_with(2, torch::options::MaxPool3d { stride: vec![1, 2, 1], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2, 2, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool3d_with(&self, kernel_size: impl IntoShape, options: options::MaxPool3d) -> Tensor {
         TryTensor::try_max_pool3d_with(self, kernel_size, options).or_panic()
     }
     /// `max_pool3d`, and where each largest element lies in its image, in row-major order.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 96).reshape([2, 3, 4, 4]);
+    /// let (y, z) = x.max_pool3d_with_indices(2);
+    /// assert_eq!(y.shape(), [2, 1, 2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.1157894, -1.0315789, -0.77894735, -0.69473684, 0.90526307, 0.9894736, 1.2421052, 1.3263158]);
+    /// assert_eq!(z.shape(), [2, 1, 2, 2]);
+    /// assert_eq!(z.to_vec::<i64>()?, [21, 23, 29, 31, 21, 23, 29, 31]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool3d_with_indices(&self, kernel_size: impl IntoShape) -> (Tensor, Tensor) {
         TryTensor::try_max_pool3d_with_indices(self, kernel_size).or_panic()
     }
     /// [`Tensor::max_pool3d_with_indices`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 96).reshape([2, 3, 4, 4]);
+    /// let (y, z) = x.max_pool3d_with_indices_with(2, torch::options::MaxPool3dWithIndices { stride: vec![1, 2, 1], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2, 2, 3]);
+    /// assert_eq!(z.shape(), [2, 2, 2, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool3d_with_indices_with(
         &self,
@@ -1664,11 +4402,29 @@ impl Tensor {
         TryTensor::try_max_pool3d_with_indices_with(self, kernel_size, options).or_panic()
     }
     /// Zeros with the elements at the positions that `max_pool2d_with_indices` gave.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-0.25, -1.75], [0.75, -0.75]], [[1.75, 0.25], [-1.25, 1.25]]]);
+    /// let indices = tensor!([[[0, 2], [8, 10]], [[5, 7], [13, 15]]]);
+    /// let y = x.max_unpool2d(&indices, [4, 4]);
+    /// assert_eq!(y.shape(), [2, 4, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_unpool2d(&self, indices: impl Operand, output_size: impl IntoShape) -> Tensor {
         TryTensor::try_max_unpool2d(self, indices, output_size).or_panic()
     }
     /// Zeros with the elements at the positions that `max_pool3d_with_indices` gave.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[[-0.25, -1.75], [0.75, -0.75]]]]);
+    /// let indices = tensor!([[[[0, 2], [8, 10]]]]);
+    /// let y = x.max_unpool3d(&indices, [1, 4, 4], 2, 0);
+    /// assert_eq!(y.shape(), [1, 1, 4, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_unpool3d(
         &self,
@@ -1680,96 +4436,271 @@ impl Tensor {
         TryTensor::try_max_unpool3d(self, indices, output_size, stride, padding).or_panic()
     }
     /// The larger; NaN if either is NaN. Equal ones share the cotangent.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.maximum(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.25, -0.25, 0.75, 1.25, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn maximum(&self, other: impl Operand) -> Tensor {
         TryTensor::try_maximum(self, other).or_panic()
     }
     /// Sum over the dims divided by their size.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.mean(..);
+    /// assert_eq!(y.item::<f32>()?, 0.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn mean(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_mean(self, dim).or_panic()
     }
     /// [`Tensor::mean`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.mean_with(.., torch::options::Mean::default());
+    /// assert_eq!(y.item::<f32>()?, 0.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn mean_with(&self, dim: impl IntoAxes, options: options::Mean) -> Tensor {
         TryTensor::try_mean_with(self, dim, options).or_panic()
     }
     /// The middle element along dim, the lower one of two, and its position; the first NaN where there is one.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let (y, z) = x.median(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.125, -0.375]);
+    /// assert_eq!(z.to_vec::<i64>()?, [4, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn median(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_median(self, dim).or_panic()
     }
     /// The minimum along dim and the position of the first one; NaN wins. The gradient goes there.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-9.0, 9.0, 15).reshape([3, 5]);
+    /// let (y, z) = x.min(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [-9.0, -2.5714288, 3.857143]);
+    /// assert_eq!(z.to_vec::<i64>()?, [0, 0, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn min(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_min(self, dim).or_panic()
     }
     /// The smaller; NaN if either is NaN. Equal ones share the cotangent.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.minimum(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.75, -1.75, -0.75, -0.25, -1.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn minimum(&self, other: impl Operand) -> Tensor {
         TryTensor::try_minimum(self, other).or_panic()
     }
     /// x · tanh(log(1 + exp x)). Misra, arXiv:1908.08681.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2.856, -4.694, -1.631], [-3.469, -0.406, -2.244]]);
+    /// let y = x.mish();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.15950146, -0.04275368, -0.28849116, -0.10637094, -0.19099121, -0.22538824]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn mish(&self) -> Tensor {
         TryTensor::try_mish(self).or_panic()
     }
     /// Product of two matrices.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mat2 = tensor!([[-0.375, 0.875, -1.875, -0.625], [0.625, 1.875, -0.875, 0.375], [1.625, -1.125, 0.125, 1.375]]);
+    /// let y = x.mm(&mat2);
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.21875, -4.34375, 2.09375, 0.53125, 1.78125, 2.34375, -0.09375, 1.46875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn mm(&self, mat2: impl Operand) -> Tensor {
         TryTensor::try_mm(self, mat2).or_panic()
     }
     /// The most frequent element along dim, the smallest of several, and the position of its last occurrence.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let (y, z) = x.mode(-1);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.375, -1.875]);
+    /// assert_eq!(z.to_vec::<i64>()?, [3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn mode(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_mode(self, dim).or_panic()
     }
     /// (self - target)²: as it is (0, "none"), averaged (1, "mean") or summed (2, "sum").
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let target = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let y = x.mse_loss(&target);
+    /// assert_eq!(y.item::<f32>()?, 3.5833333);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn mse_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_mse_loss(self, target).or_panic()
     }
     /// [`Tensor::mse_loss`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let target = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let y = x.mse_loss_with(&target, torch::options::MseLoss::default());
+    /// assert_eq!(y.item::<f32>()?, 3.5833333);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn mse_loss_with(&self, target: impl Operand, options: options::MseLoss) -> Tensor {
         TryTensor::try_mse_loss_with(self, target, options).or_panic()
     }
     /// The elements in order along the first dim.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125], [-1.625, -0.375], [0.875, -1.875]]);
+    /// let y = x.msort();
+    /// assert_eq!(y.shape(), [5, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.625, -1.875, -1.125, -1.375, -0.125, -0.375, 0.875, 0.125, 1.375, 1.125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn msort(&self) -> Tensor {
         TryTensor::try_msort(self).or_panic()
     }
     /// `self * other`; integers wrap; of bools `and`.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.594, 0.656, 2.219], [1.281, 2.844, 1.906]]);
+    /// let other = tensor!([[2.531, 1.594, 0.656], [2.219, 1.281, 2.844]]);
+    /// let y = x.mul(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [4.034414, 1.0456641, 1.4556642, 2.842539, 3.6431642, 5.4206643]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn mul(&self, other: impl Operand) -> Tensor {
         TryTensor::try_mul(self, other).or_panic()
     }
     /// Σ_{c ≠ t} weight\[t\] max(0, margin - self\[t\] + self\[c\])^p / C of each row, t its target; p is 1 or 2. A target outside the classes counts as one whose score is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.109, 0.266, 0.422, 0.078], [0.234, 0.391, 0.047, 0.203], [0.359, 0.016, 0.172, 0.328]]);
+    /// let target = tensor!([1, 0, 3]);
+    /// let y = x.multi_margin_loss(&target);
+    /// assert_eq!(y.item::<f32>()?, 0.69275);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn multi_margin_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_multi_margin_loss(self, target).or_panic()
     }
     /// [`Tensor::multi_margin_loss`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.109, 0.266, 0.422, 0.078], [0.234, 0.391, 0.047, 0.203], [0.359, 0.016, 0.172, 0.328]]);
+    /// let target = tensor!([1, 0, 3]);
+    /// let weight = tensor!([1.906, 1.344, 0.781, 1.719]);
+    /// let y = x.multi_margin_loss_with(&target, torch::options::MultiMarginLoss { p: torch::Scalar::Int(2), margin: torch::Scalar::Float(0.7), weight: Some(weight), reduction: 0 });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.4333489, 0.68862784, 0.4215164]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn multi_margin_loss_with(&self, target: impl Operand, options: options::MultiMarginLoss) -> Tensor {
         TryTensor::try_multi_margin_loss_with(self, target, options).or_panic()
     }
     /// Σ_{t, c} max(0, 1 - self\[t\] + self\[c\]) / C of each row, over its targets t, which are those before the first -1, and the classes c that are no targets.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.219, 0.031, 0.344, 0.156], [0.469, 0.281, 0.094, 0.406]]);
+    /// let target = tensor!([[3, 0, -1, 1], [2, -1, 0, 0]]);
+    /// let y = x.multilabel_margin_loss(&target);
+    /// assert_eq!(y.item::<f32>()?, 0.98425);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn multilabel_margin_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_multilabel_margin_loss(self, target).or_panic()
     }
     /// [`Tensor::multilabel_margin_loss`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0.219, 0.031, 0.344, 0.156]);
+    /// let target = tensor!([3, 0, -1, 1]);
+    /// let y = x.multilabel_margin_loss_with(&target, torch::options::MultilabelMarginLoss { reduction: 0 });
+    /// assert_eq!(y.item::<f32>()?, 1.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn multilabel_margin_loss_with(&self, target: impl Operand, options: options::MultilabelMarginLoss) -> Tensor {
         TryTensor::try_multilabel_margin_loss_with(self, target, options).or_panic()
     }
     /// The mean over the last dim of weight (target log(1 + exp -self) + (1 - target) log(1 + exp self)).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.931, 0.219, 1.406], [0.694, 1.881, 1.169]]);
+    /// let target = tensor!([[0.813, 0.438, 0.063], [0.688, 0.313, 0.938]]);
+    /// let y = x.multilabel_soft_margin_loss(&target);
+    /// assert_eq!(y.item::<f32>()?, 0.85910165);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn multilabel_soft_margin_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_multilabel_soft_margin_loss(self, target).or_panic()
     }
     /// [`Tensor::multilabel_soft_margin_loss`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.931, 0.219, 1.406], [0.694, 1.881, 1.169]]);
+    /// let target = tensor!([[0.813, 0.438, 0.063], [0.688, 0.313, 0.938]]);
+    /// let weight = tensor!([0.781, 1.719, 1.156]);
+    /// let y = x.multilabel_soft_margin_loss_with(&target, torch::options::MultilabelSoftMarginLoss { weight: Some(weight), reduction: 0 });
+    /// assert_eq!(y.to_vec::<f32>()?, [1.1323363, 1.1157838]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn multilabel_soft_margin_loss_with(
         &self,
@@ -1779,91 +4710,248 @@ impl Tensor {
         TryTensor::try_multilabel_soft_margin_loss_with(self, target, options).or_panic()
     }
     /// Product of a matrix and a vector.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let vec = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.mv(&vec);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.1875, -1.8125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn mv(&self, vec: impl Operand) -> Tensor {
         TryTensor::try_mv(self, vec).or_panic()
     }
     /// Σ_j lgamma(x - j/2) for j from 0 to p - 1, and p (p - 1) / 4 · log π. For x > (p - 1) / 2.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[3.088, 1.813, 3.938], [2.663, 4.788, 3.513]]);
+    /// let y = x.mvlgamma(3);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.8810496, 1.6792064, 5.201441, 2.0969698, 8.277863, 3.9314795]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn mvlgamma(&self, p: impl Int) -> Tensor {
         TryTensor::try_mvlgamma(self, p).or_panic()
     }
     /// NaN becomes nan (0), infinities become posinf and neginf (the largest and the smallest number of the dtype). The gradient is 0 where an element was replaced.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.nan_to_num();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.75, 0.75, -0.75, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nan_to_num(&self) -> Tensor {
         TryTensor::try_nan_to_num(self).or_panic()
     }
     /// [`Tensor::nan_to_num`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.nan_to_num_with(torch::options::NanToNum::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.75, 0.75, -0.75, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nan_to_num_with(&self, options: options::NanToNum) -> Tensor {
         TryTensor::try_nan_to_num_with(self, options).or_panic()
     }
     /// Mean over the dims of what is not NaN.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.nanmean([1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.41666666, 0.41666666]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nanmean(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_nanmean(self, dim).or_panic()
     }
     /// [`Tensor::nanmean`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.nanmean_with([1], torch::options::Nanmean::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.41666666, 0.41666666]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nanmean_with(&self, dim: impl IntoAxes, options: options::Nanmean) -> Tensor {
         TryTensor::try_nanmean_with(self, dim, options).or_panic()
     }
     /// The middle element along dim of those that are no NaN, the lower one of two, and its position.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let (y, z) = x.nanmedian(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.125, -0.375]);
+    /// assert_eq!(z.to_vec::<i64>()?, [4, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nanmedian(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_nanmedian(self, dim).or_panic()
     }
     /// As quantile, of the elements that are no NaN.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let q = tensor!([0.1, 0.4, 0.9]; DType::F64);
+    /// let y = x.nanquantile(&q, 1);
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.275, -1.775, -0.525, -0.875, 0.8749999, 1.025]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nanquantile(&self, q: impl Operand, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_nanquantile(self, q, dim).or_panic()
     }
     /// [`Tensor::nanquantile`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let q = tensor!([0.1, 0.4, 0.9]; DType::F64);
+    /// let y = x.nanquantile_with(&q, 1, torch::options::Nanquantile::default());
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.275, -1.775, -0.525, -0.875, 0.8749999, 1.025]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nanquantile_with(&self, q: impl Operand, dim: impl IntoAxes, options: options::Nanquantile) -> Tensor {
         TryTensor::try_nanquantile_with(self, q, dim, options).or_panic()
     }
     /// Sum over the dims, NaN counting as 0; integers and bools add up as i64.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.nansum(..);
+    /// assert_eq!(y.item::<f32>()?, 0.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nansum(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_nansum(self, dim).or_panic()
     }
     /// [`Tensor::nansum`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.nansum_with(.., torch::options::Nansum::default());
+    /// assert_eq!(y.item::<f32>()?, 0.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nansum_with(&self, dim: impl IntoAxes, options: options::Nansum) -> Tensor {
         TryTensor::try_nansum_with(self, dim, options).or_panic()
     }
     /// As channel_shuffle.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 16).reshape([1, 4, 2, 2]);
+    /// let y = x.native_channel_shuffle(2);
+    /// assert_eq!(y.shape(), [1, 4, 2, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn native_channel_shuffle(&self, groups: impl Int) -> Tensor {
         TryTensor::try_native_channel_shuffle(self, groups).or_panic()
     }
     /// self ≠ other, element by element; NaN differs from everything.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0, 1, 2], [0, 1, 2]]);
+    /// let other = tensor!([1, 2, 0]);
+    /// let y = x.ne(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, true, true, true, true, true]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn ne(&self, other: impl Operand) -> Tensor {
         TryTensor::try_ne(self, other).or_panic()
     }
     /// `-x`; integers wrap.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.neg();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.25, 1.75, -0.75, 0.75, -1.75, -0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn neg(&self) -> Tensor {
         TryTensor::try_neg(self).or_panic()
     }
     /// Zeros, where PyTorch leaves memory unset, of the given sizes, in the dtype of self by default.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.new_empty([2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_empty(&self, size: impl IntoShape) -> Tensor {
         TryTensor::try_new_empty(self, size).or_panic()
     }
     /// [`Tensor::new_empty`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.new_empty_with([3, 1], torch::options::NewEmpty { dtype: Some(DType::I64) });
+    /// assert_eq!(y.shape(), [3, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_empty_with(&self, size: impl IntoShape, options: options::NewEmpty) -> Tensor {
         TryTensor::try_new_empty_with(self, size, options).or_panic()
     }
     /// The number in the given sizes, in the dtype of self by default. It makes no new plan.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.new_full([2], 0.5);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_full(&self, size: impl IntoShape, fill_value: impl IntoScalar) -> Tensor {
         TryTensor::try_new_full(self, size, fill_value).or_panic()
     }
     /// [`Tensor::new_full`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.new_full_with([2], 0.5, torch::options::NewFull::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_full_with(
         &self,
@@ -1874,61 +4962,166 @@ impl Tensor {
         TryTensor::try_new_full_with(self, size, fill_value, options).or_panic()
     }
     /// Ones of the given sizes, in the dtype of self by default.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.new_ones([2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_ones(&self, size: impl IntoShape) -> Tensor {
         TryTensor::try_new_ones(self, size).or_panic()
     }
     /// [`Tensor::new_ones`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.new_ones_with([3, 1], torch::options::NewOnes { dtype: Some(DType::I64) });
+    /// assert_eq!(y.shape(), [3, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 1, 1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_ones_with(&self, size: impl IntoShape, options: options::NewOnes) -> Tensor {
         TryTensor::try_new_ones_with(self, size, options).or_panic()
     }
     /// Zeros of the given sizes, in the dtype of self by default.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.new_zeros([2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_zeros(&self, size: impl IntoShape) -> Tensor {
         TryTensor::try_new_zeros(self, size).or_panic()
     }
     /// [`Tensor::new_zeros`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.new_zeros_with([3, 1], torch::options::NewZeros { dtype: Some(DType::I64) });
+    /// assert_eq!(y.shape(), [3, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn new_zeros_with(&self, size: impl IntoShape, options: options::NewZeros) -> Tensor {
         TryTensor::try_new_zeros_with(self, size, options).or_panic()
     }
     /// The next number of the dtype after self toward other; other where they are equal.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([1.0, -1.0, 2.0]);
+    /// let other = tensor!([2.0, 2.0, -3.0]);
+    /// let y = x.nextafter(&other);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0000001, -0.99999994, 1.9999999]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nextafter(&self, other: impl Operand) -> Tensor {
         TryTensor::try_nextafter(self, other).or_panic()
     }
     /// -weight\[t\] · self\[t\] of each row, t its target; summed, divided by the sum of the weights of the rows that are not ignored, or as it is. The dim of classes is 1 (0 for one row). A target outside is an error when it runs.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-2.125, -2.875, -1.625, -2.375, -1.125]);
+    /// let target = tensor!(1);
+    /// let y = x.nll_loss(&target);
+    /// assert_eq!(y.item::<f32>()?, 2.875);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nll_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_nll_loss(self, target).or_panic()
     }
     /// [`Tensor::nll_loss`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-2.125, -2.875, -1.625, -2.375, -1.125]);
+    /// let target = tensor!(1);
+    /// let y = x.nll_loss_with(&target, torch::options::NllLoss { weight: None, reduction: 2, ..Default::default() });
+    /// assert_eq!(y.item::<f32>()?, 2.875);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nll_loss_with(&self, target: impl Operand, options: options::NllLoss) -> Tensor {
         TryTensor::try_nll_loss_with(self, target, options).or_panic()
     }
     /// The positions of the first elements that are not zero, one row each; rows that are left hold fill_value.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1, 0, 1, -1, 0], [1, -1, 0, 1, -1]]);
+    /// let y = x.nonzero_static(4);
+    /// assert_eq!(y.shape(), [4, 2]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0, 2, 0, 3, 1, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nonzero_static(&self, size: impl Int) -> Tensor {
         TryTensor::try_nonzero_static(self, size).or_panic()
     }
     /// [`Tensor::nonzero_static`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1, 0, 1, -1, 0], [1, -1, 0, 1, -1]]);
+    /// let y = x.nonzero_static_with(4, torch::options::NonzeroStatic::default());
+    /// assert_eq!(y.shape(), [4, 2]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0, 2, 0, 3, 1, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nonzero_static_with(&self, size: impl Int, options: options::NonzeroStatic) -> Tensor {
         TryTensor::try_nonzero_static_with(self, size, options).or_panic()
     }
     /// self / max(|self|_p, eps), the length along dim.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.normalize();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5756209, 0.2957775, 0.7623491, 0.38368693, 0.7547031, 0.53217256]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn normalize(&self) -> Tensor {
         TryTensor::try_normalize(self).or_panic()
     }
     /// [`Tensor::normalize`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.normalize_with(torch::options::Normalize { p: 1.0, dim: vec![0], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.544, 0.2376, 0.5325217, 0.456, 0.76240003, 0.46747825]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn normalize_with(&self, options: options::Normalize) -> Tensor {
         TryTensor::try_normalize_with(self, options).or_panic()
     }
     /// The sum of the singular values of a matrix.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.5, 2.0, 1.0], [4.0, 1.0, -1.0]]; DType::F64);
+    /// let y = x.nuclear_norm();
+    /// assert_eq!(y.item::<f64>()?, 6.460901021444837);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn nuclear_norm(&self) -> Tensor {
         TryTensor::try_nuclear_norm(self).or_panic()
@@ -1939,331 +5132,926 @@ impl Tensor {
         TryTensor::try_one_hot(self).or_panic()
     }
     /// [`Tensor::one_hot`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0, 3, 2], [1, 0, 3]]);
+    /// let y = x.one_hot_with(torch::options::OneHot { num_classes: 4 });
+    /// assert_eq!(y.shape(), [2, 3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn one_hot_with(&self, options: options::OneHot) -> Tensor {
         TryTensor::try_one_hot_with(self, options).or_panic()
     }
     /// Ones in the shape of self, in its dtype by default.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.ones_like();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn ones_like(&self) -> Tensor {
         TryTensor::try_ones_like(self).or_panic()
     }
     /// [`Tensor::ones_like`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.ones_like_with(torch::options::OnesLike { dtype: Some(DType::I64) });
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn ones_like_with(&self, options: options::OnesLike) -> Tensor {
         TryTensor::try_ones_like_with(self, options).or_panic()
     }
     /// Q C, Qᵀ C, C Q or C Qᵀ for the whole product Q of the reflections of self and τ, input2, and matrices C, input3.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.125, -0.875], [0.375, -0.375], [0.875, 0.125]]; DType::F64);
+    /// let input2 = tensor!([1.313, 0.938]; DType::F64);
+    /// let input3 = tensor!([[-1.25, 1.25], [-0.25, -1.75], [0.75, -0.75]]; DType::F64);
+    /// let y = x.ormqr(&input2, &input3);
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.4405239599609375, 0.2321672724609376, 0.20011601501464843, -0.40224977282714836, 1.4766118475341796, -1.4244239490966797]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn ormqr(&self, input2: impl Operand, input3: impl Operand) -> Tensor {
         TryTensor::try_ormqr(self, input2, input3).or_panic()
     }
     /// [`Tensor::ormqr`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.125, -0.875], [0.375, -0.375], [0.875, 0.125]]; DType::F64);
+    /// let input2 = tensor!([1.313, 0.938]; DType::F64);
+    /// let input3 = tensor!([[-1.25, 1.25], [-0.25, -1.75], [0.75, -0.75]]; DType::F64);
+    /// let y = x.ormqr_with(&input2, &input3, torch::options::Ormqr::default());
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.4405239599609375, 0.2321672724609376, 0.20011601501464843, -0.40224977282714836, 1.4766118475341796, -1.4244239490966797]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn ormqr_with(&self, input2: impl Operand, input3: impl Operand, options: options::Ormqr) -> Tensor {
         TryTensor::try_ormqr_with(self, input2, input3, options).or_panic()
     }
     /// out\[i, j\] = self\[i\] · vec2\[j\].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75]);
+    /// let vec2 = tensor!([1.25, -0.25]);
+    /// let y = x.outer(&vec2);
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.3125, 0.0625, -2.1875, 0.4375, 0.9375, -0.1875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn outer(&self, vec2: impl Operand) -> Tensor {
         TryTensor::try_outer(self, vec2).or_panic()
     }
     /// The transpose of `windows`: windows along the last dim are added up along `dim`, which becomes `length` elements; in ascending order of the windows.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-9, -8, -7, -6], [-5, -4, -3, -2], [-1, 0, 1, 2]]);
+    /// let y = x.overlap_add(0, 6);
+    /// assert_eq!(y.to_vec::<i64>()?, [-9, -13, -12, -9, -1, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn overlap_add(&self, dim: impl Int, length: impl Int) -> Tensor {
         TryTensor::try_overlap_add(self, dim, length).or_panic()
     }
     /// [`Tensor::overlap_add`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-9, -8, -7, -6], [-5, -4, -3, -2], [-1, 0, 1, 2]]);
+    /// let y = x.overlap_add_with(0, 6, torch::options::OverlapAdd::default());
+    /// assert_eq!(y.to_vec::<i64>()?, [-9, -13, -12, -9, -1, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn overlap_add_with(&self, dim: impl Int, length: impl Int, options: options::OverlapAdd) -> Tensor {
         TryTensor::try_overlap_add_with(self, dim, length, options).or_panic()
     }
     /// Elements before and after those of the last dims, two numbers a dim, the last dim first: a constant, the elements mirrored at the edge, the edge repeated, or the elements of the other side. A negative number takes elements away.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let y = x.pad([-1, 2]);
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.75, 0.75, -0.75, 0.0, 0.0, 0.25, -1.25, 1.25, 0.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn pad(&self, pad: impl IntoShape) -> Tensor {
         TryTensor::try_pad(self, pad).or_panic()
     }
     /// [`Tensor::pad`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-9, -8, -7, -6, -5]]);
+    /// let y = x.pad_with([-1, 2], torch::options::Pad { mode: "circular", ..Default::default() });
+    /// assert_eq!(y.shape(), [1, 6]);
+    /// assert_eq!(y.to_vec::<i64>()?, [-8, -7, -6, -5, -8, -7]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn pad_with(&self, pad: impl IntoShape, options: options::Pad) -> Tensor {
         TryTensor::try_pad_with(self, pad, options).or_panic()
     }
     /// (Σ_k |self\[i, k\] - self\[j, k\]|^p)^(1/p) for all i < j, row after row; a vector of N (N - 1) / 2.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.pdist();
+    /// assert_eq!(y.to_vec::<f32>()?, [3.4641016, 4.0, 3.4641016]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn pdist(&self) -> Tensor {
         TryTensor::try_pdist(self).or_panic()
     }
     /// [`Tensor::pdist`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let y = x.pdist_with(torch::options::Pdist { p: 1.0 });
+    /// assert_eq!(y.to_vec::<f32>()?, [8.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn pdist_with(&self, options: options::Pdist) -> Tensor {
         TryTensor::try_pdist_with(self, options).or_panic()
     }
     /// The Moore-Penrose inverse over singular values above rcond · largest.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.5, 2.0], [4.0, 1.0], [1.0, -2.0]]; DType::F64);
+    /// let y = x.pinverse();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.010256410256410258, 0.22564102564102567, 0.10256410256410256, 0.22564102564102567, 0.03589743589743591, -0.25641025641025644]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn pinverse(&self) -> Tensor {
         TryTensor::try_pinverse(self).or_panic()
     }
     /// [`Tensor::pinverse`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.5, 2.0], [4.0, 1.0], [1.0, -2.0]]; DType::F64);
+    /// let y = x.pinverse_with(torch::options::Pinverse::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.010256410256410258, 0.22564102564102567, 0.10256410256410256, 0.22564102564102567, 0.03589743589743591, -0.25641025641025644]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn pinverse_with(&self, options: options::Pinverse) -> Tensor {
         TryTensor::try_pinverse_with(self, options).or_panic()
     }
     /// \[.., c r², h, w\] → \[.., c, h r, w r\]: r² channels become r × r pixels. Shi et al., arXiv:1609.05158.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-9, -8]], [[-7, -6]], [[-5, -4]], [[-3, -2]], [[-1, 0]], [[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]);
+    /// let y = x.pixel_shuffle(3);
+    /// assert_eq!(y.shape(), [1, 3, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn pixel_shuffle(&self, upscale_factor: impl Int) -> Tensor {
         TryTensor::try_pixel_shuffle(self, upscale_factor).or_panic()
     }
     /// \[.., c, h r, w r\] → \[.., c r², h, w\]: the inverse of pixel_shuffle.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-9, -8, -7, -6, -5, -4], [-3, -2, -1, 0, 1, 2], [3, 4, 5, 6, 7, 8]]]);
+    /// let y = x.pixel_unshuffle(3);
+    /// assert_eq!(y.shape(), [9, 1, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn pixel_unshuffle(&self, downscale_factor: impl Int) -> Tensor {
         TryTensor::try_pixel_unshuffle(self, downscale_factor).or_panic()
     }
     /// Zeros of a size in the last dims, in which elements are put at positions, row-major within these dims; the last of several wins, and the gradient of a place goes to all that were put there, as PyTorch's unpooling does.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let indices = tensor!([[0, 3, 5], [1, 2, 4]]);
+    /// let y = x.place_windows(&indices, [6]);
+    /// assert_eq!(y.shape(), [2, 6]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, 0.0, 0.0, -1.75, 0.0, 0.75, 0.0, -0.75, 1.75, 0.0, 0.25, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn place_windows(&self, indices: impl Operand, size: impl IntoShape) -> Tensor {
         TryTensor::try_place_windows(self, indices, size).or_panic()
     }
     /// +x, which is x.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.positive();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.75, 0.75, -0.75, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn positive(&self) -> Tensor {
         TryTensor::try_positive(self).or_panic()
     }
     /// `self ^ exponent` with IEEE's special cases; integers wrap.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.594, 0.656, 2.219], [1.281, 2.844, 1.906]]);
+    /// let exponent = tensor!([[2.063, 0.188, -1.688], [1.438, -0.438, 2.688]]);
+    /// let y = x.pow(&exponent);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.6165762, 0.92379993, 0.26042727, 1.4277614, 0.6326723, 5.6620064]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn pow(&self, exponent: impl Operand) -> Tensor {
         TryTensor::try_pow(self, exponent).or_panic()
     }
     /// x above 0, else weight · x; one weight, or one for each channel (dim 1). He et al., arXiv:1502.01852.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[0.734, 1.641], [2.547, 0.553], [1.459, 2.366]], [[0.372, 1.278], [2.184, 0.191], [1.097, 2.003]]]);
+    /// let weight = tensor!([0.831, 0.494, 0.156]);
+    /// let y = x.prelu(&weight);
+    /// assert_eq!(y.shape(), [2, 3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.734, 1.641, 2.547, 0.553, 1.459, 2.366, 0.372, 1.278, 2.184, 0.191, 1.097, 2.003]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn prelu(&self, weight: impl Operand) -> Tensor {
         TryTensor::try_prelu(self, weight).or_panic()
     }
     /// Product over the dims; integers and bools multiply as i64.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.prod(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0512826, 2.4822524]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn prod(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_prod(self, dim).or_panic()
     }
     /// [`Tensor::prod`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.prod_with(1, torch::options::Prod::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0512826, 2.4822524]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn prod_with(&self, dim: impl IntoAxes, options: options::Prod) -> Tensor {
         TryTensor::try_prod_with(self, dim, options).or_panic()
     }
     /// V diag(1/s) U' over the singular values above `limit`; with hermitian through eigenvalues (Golub and Pereyra 1973, "The differentiation of pseudo-inverses", for the gradient at constant rank).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.5, 2.0], [4.0, 1.0], [1.0, -2.0]]; DType::F64);
+    /// let limit = tensor!(0.01; DType::F64);
+    /// let y = x.pseudo_inverse(&limit);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.010256410256410258, 0.22564102564102567, 0.10256410256410256, 0.22564102564102567, 0.03589743589743591, -0.25641025641025644]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn pseudo_inverse(&self, limit: impl Operand) -> Tensor {
         TryTensor::try_pseudo_inverse(self, limit).or_panic()
     }
     /// [`Tensor::pseudo_inverse`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.0, 1.0], [1.0, 3.0]]; DType::F64);
+    /// let limit = tensor!(0.01; DType::F64);
+    /// let y = x.pseudo_inverse_with(&limit, torch::options::PseudoInverse { hermitian: true });
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f64>()?, [0.6000000000000001, -0.19999999999999998, -0.2, 0.39999999999999997]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn pseudo_inverse_with(&self, limit: impl Operand, options: options::PseudoInverse) -> Tensor {
         TryTensor::try_pseudo_inverse_with(self, limit, options).or_panic()
     }
     /// self with the elements of source at the row-major numbers index, added where accumulate says so; else the last one of a place counts.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let index = tensor!([-5, -4, -3, -2]);
+    /// let source = tensor!([-1.25, 1.25, -0.25, -1.75]);
+    /// let y = x.put(&index, &source);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.25, 1.25, -0.25, -1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn put(&self, index: impl Operand, source: impl Operand) -> Tensor {
         TryTensor::try_put(self, index, source).or_panic()
     }
     /// [`Tensor::put`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let index = tensor!([1, 2, 3, 4]);
+    /// let source = tensor!([-1.25, 1.25, -0.25, -1.75]);
+    /// let y = x.put_with(&index, &source, torch::options::Put { accumulate: true });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -3.0, 2.0, -1.0, 0.0, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn put_with(&self, index: impl Operand, source: impl Operand, options: options::Put) -> Tensor {
         TryTensor::try_put_with(self, index, source, options).or_panic()
     }
     /// What lies at position q · (n - 1) of the sorted elements along dim, or of all; between two, by interpolation. Several q make a dim in front. NaN where there is one.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125], [-1.625, -0.375], [0.875, -1.875]]);
+    /// let q = tensor!([0.3, 0.8]);
+    /// let y = x.quantile(&q, keep(0));
+    /// assert_eq!(y.shape(), [2, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.92499995, -1.175, 0.975, 0.32500005]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn quantile(&self, q: impl Operand, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_quantile(self, q, dim).or_panic()
     }
     /// [`Tensor::quantile`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75, 1.75, 0.25]);
+    /// let q = tensor!([0.1, 0.5, 0.9]);
+    /// let y = x.quantile_with(&q, 0, torch::options::Quantile { interpolation: "lower" });
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.75, -0.25, 0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn quantile_with(&self, q: impl Operand, dim: impl IntoAxes, options: options::Quantile) -> Tensor {
         TryTensor::try_quantile_with(self, q, dim, options).or_panic()
     }
     /// x · 180 / π.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.5, -3.5, 1.5], [-1.5, 3.5, 0.5]]);
+    /// let y = x.rad2deg();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-28.64789, -200.53523, 85.94367, -85.94367, 200.53523, 28.64789]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn rad2deg(&self) -> Tensor {
         TryTensor::try_rad2deg(self).or_panic()
     }
     /// The real part; of a tensor that is not complex the tensor itself.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.real();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.75, 0.75, -0.75, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn real(&self) -> Tensor {
         TryTensor::try_real(self).or_panic()
     }
     /// 1 / self.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.reciprocal();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.86505187, 1.6835017, 0.65316784, 1.0319917, 0.524659, 0.74404764]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn reciprocal(&self) -> Tensor {
         TryTensor::try_reciprocal(self).or_panic()
     }
     /// The last dim mirrored at its edges, which are not repeated.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let y = x.reflection_pad1d([3, 1]);
+    /// assert_eq!(y.shape(), [2, 8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn reflection_pad1d(&self, padding: impl IntoShape) -> Tensor {
         TryTensor::try_reflection_pad1d(self, padding).or_panic()
     }
     /// The last two dims mirrored at their edges, which are not repeated.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.reflection_pad2d([3, 1, 0, 2]);
+    /// assert_eq!(y.shape(), [2, 5, 8]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn reflection_pad2d(&self, padding: impl IntoShape) -> Tensor {
         TryTensor::try_reflection_pad2d(self, padding).or_panic()
     }
     /// The last three dims mirrored at their edges, which are not repeated.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125]], [[-1.625, -0.375], [0.875, -1.875], [-0.625, 0.625]]]]);
+    /// let y = x.reflection_pad3d([1, 1, 2, 0, 1, 1]);
+    /// assert_eq!(y.shape(), [1, 4, 5, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn reflection_pad3d(&self, padding: impl IntoShape) -> Tensor {
         TryTensor::try_reflection_pad3d(self, padding).or_panic()
     }
     /// max(x, 0); the gradient at 0 is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.369, 0.281, 2.094], [1.006, 2.819, 1.731]]);
+    /// let y = x.relu();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.369, 0.281, 2.094, 1.006, 2.819, 1.731]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn relu(&self) -> Tensor {
         TryTensor::try_relu(self).or_panic()
     }
     /// min(max(x, 0), 6); the gradient at the ends is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.244, 0.406, 3.469], [1.631, 4.694, 2.856]]);
+    /// let y = x.relu6();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.244, 0.406, 3.469, 1.631, 4.694, 2.856]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn relu6(&self) -> Tensor {
         TryTensor::try_relu6(self).or_panic()
     }
     /// `self - other * floor(self / other)` with the sign of `other`; of integers `x % 0` is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[5.3, -5.3], [7.1, 0.4]]);
+    /// let other = tensor!([[2.0, 3.0], [-2.5, 1.0]]);
+    /// let y = x.remainder(&other);
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.3000002, 0.6999998, -0.4000001, 0.4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn remainder(&self, other: impl Operand) -> Tensor {
         TryTensor::try_remainder(self, other).or_panic()
     }
     /// Each slice along dim times maxnorm / (n + 10⁻⁷) where its p-norm n is above maxnorm.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let y = x.renorm(2, 0, 0.5);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.2923838, 0.21613628, 0.34321547, 0.23323613, 0.34425867, 0.27764514]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn renorm(&self, p: impl IntoScalar, dim: impl Int, maxnorm: impl IntoScalar) -> Tensor {
         TryTensor::try_renorm(self, p, dim, maxnorm).or_panic()
     }
     /// The tensor so many times along each dim.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.repeat([2, 1, 2]);
+    /// assert_eq!(y.shape(), [2, 2, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn repeat(&self, repeats: impl IntoShape) -> Tensor {
         TryTensor::try_repeat(self, repeats).or_panic()
     }
     /// Each slice along dim repeats times, one after the other; without dim each element of the flattened tensor.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.repeat_interleave(2);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -0.25, -1.75, -1.75, 0.75, 0.75, -0.75, -0.75, 1.75, 1.75, 0.25, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn repeat_interleave(&self, repeats: impl Int) -> Tensor {
         TryTensor::try_repeat_interleave(self, repeats).or_panic()
     }
     /// [`Tensor::repeat_interleave`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.repeat_interleave_with(2, torch::options::RepeatInterleave::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -0.25, -1.75, -1.75, 0.75, 0.75, -0.75, -0.75, 1.75, 1.75, 0.25, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn repeat_interleave_with(&self, repeats: impl Int, options: options::RepeatInterleave) -> Tensor {
         TryTensor::try_repeat_interleave_with(self, repeats, options).or_panic()
     }
     /// The edges of the last dim repeated.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let y = x.replication_pad1d([3, 5]);
+    /// assert_eq!(y.shape(), [2, 12]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn replication_pad1d(&self, padding: impl IntoShape) -> Tensor {
         TryTensor::try_replication_pad1d(self, padding).or_panic()
     }
     /// The edges of the last two dims repeated.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.replication_pad2d([3, -1, 0, 2]);
+    /// assert_eq!(y.shape(), [2, 5, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn replication_pad2d(&self, padding: impl IntoShape) -> Tensor {
         TryTensor::try_replication_pad2d(self, padding).or_panic()
     }
     /// The edges of the last three dims repeated.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125]], [[-1.625, -0.375], [0.875, -1.875], [-0.625, 0.625]]]]);
+    /// let y = x.replication_pad3d([1, 1, 2, 0, 1, 1]);
+    /// assert_eq!(y.shape(), [1, 4, 5, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn replication_pad3d(&self, padding: impl IntoShape) -> Tensor {
         TryTensor::try_replication_pad3d(self, padding).or_panic()
     }
     /// Elements moved by shifts along dims, around the end; without dims in the flattened tensor.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75, 1.75]);
+    /// let y = x.roll(2);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.75, 1.75, -0.25, -1.75, 0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn roll(&self, shifts: impl IntoShape) -> Tensor {
         TryTensor::try_roll(self, shifts).or_panic()
     }
     /// [`Tensor::roll`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.roll_with([1, -1], torch::options::Roll { dims: vec![0,1] });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.75, 0.25, -0.75, -1.75, 0.75, -0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn roll_with(&self, shifts: impl IntoShape, options: options::Roll) -> Tensor {
         TryTensor::try_roll_with(self, shifts, options).or_panic()
     }
     /// Turned k quarters in the plane of two dims, from the first towards the second.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.rot90();
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.75, 0.25, -1.75, 1.75, -0.25, -0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn rot90(&self) -> Tensor {
         TryTensor::try_rot90(self).or_panic()
     }
     /// [`Tensor::rot90`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.rot90_with(torch::options::Rot90 { k: -1, ..Default::default() });
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.75, -0.25, 1.75, -1.75, 0.25, 0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn rot90_with(&self, options: options::Rot90) -> Tensor {
         TryTensor::try_rot90_with(self, options).or_panic()
     }
     /// The nearest multiple of 10^-decimals, halves to even: round(x · 10^d) / 10^d; integers are what they are. The gradient is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, -7.875, 3.375], [-3.375, 7.875, 1.125]]);
+    /// let y = x.round();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, -8.0, 3.0, -3.0, 8.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn round(&self) -> Tensor {
         TryTensor::try_round(self).or_panic()
     }
     /// [`Tensor::round`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, -7.875, 3.375], [-3.375, 7.875, 1.125]]);
+    /// let y = x.round_with(torch::options::Round { decimals: 3 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -7.875, 3.375, -3.375, 7.875, 1.125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn round_with(&self, options: options::Round) -> Tensor {
         TryTensor::try_round_with(self, options).or_panic()
     }
     /// 1 / √self, two roundings; halves are computed in f32.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.rsqrt();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.9300816, 1.2974983, 0.808188, 1.01587, 0.72433347, 0.86258197]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn rsqrt(&self) -> Tensor {
         TryTensor::try_rsqrt(self).or_panic()
     }
     /// other - alpha · self; the way `1 - x` is recorded.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.rsub(1);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.25, 2.75, 0.25, 1.75, -0.75, 0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn rsub(&self, other: impl Operand) -> Tensor {
         TryTensor::try_rsub(self, other).or_panic()
     }
     /// [`Tensor::rsub`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.rsub_with(&other, torch::options::Rsub { alpha: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.375, 0.625, -2.125, 1.625, -1.125, -1.875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn rsub_with(&self, other: impl Operand, options: options::Rsub) -> Tensor {
         TryTensor::try_rsub_with(self, other, options).or_panic()
     }
     /// self with out\[.., index\[.., i, ..\], ..\] = src\[.., i, ..\] along dim; the last one wins.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let index = tensor!([[2, 0, 3], [1, 4, 2]]);
+    /// let src = tensor!([[0.25, -1.25, 1.25], [-0.25, -1.75, 0.75]]);
+    /// let y = x.scatter(1, &index, &src);
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.25, 0.125, 0.25, 1.25, -0.125, 1.125, -0.25, 0.75, 0.875, -1.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn scatter(&self, dim: impl Int, index: impl Operand, src: impl Operand) -> Tensor {
         TryTensor::try_scatter(self, dim, index, src).or_panic()
     }
     /// self with out\[.., index\[.., i, ..\], ..\] += src\[.., i, ..\] along dim, in ascending order of src.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let index = tensor!([[2, 0, 1, 2], [0, 1, 2, 0]]);
+    /// let src = tensor!([[0.25, -1.25, 1.25, -0.25], [-1.75, 0.75, -0.75, 1.75]]);
+    /// let y = x.scatter_add(1, &index, &src);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.5, -0.5, 0.75, -0.75, 2.5, -0.5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn scatter_add(&self, dim: impl Int, index: impl Operand, src: impl Operand) -> Tensor {
         TryTensor::try_scatter_add(self, dim, index, src).or_panic()
     }
     /// Zeros of a size in the last dims, to which elements are added at positions, row-major within these dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125]], [[-1.625, -0.375], [0.875, -1.875], [-0.625, 0.625]]]);
+    /// let indices = tensor!([[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10], [11, 0]]]);
+    /// let y = x.scatter_windows(&indices, [4, 3]);
+    /// assert_eq!(y.shape(), [2, 4, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn scatter_windows(&self, indices: impl Operand, size: impl IntoShape) -> Tensor {
         TryTensor::try_scatter_windows(self, indices, size).or_panic()
     }
     /// self with the slice at index along dim replaced by src.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75], [0.75, -0.75], [1.75, 0.25]]);
+    /// let src = tensor!([1.25, -0.25]);
+    /// let y = x.select_scatter(&src, 0, -1);
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.75, 0.75, -0.75, 1.25, -0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn select_scatter(&self, src: impl Operand, dim: impl Int, index: impl Int) -> Tensor {
         TryTensor::try_select_scatter(self, src, dim, index).or_panic()
     }
     /// elu with alpha 1.6732632423543772 and scale 1.0507009873554805. Klambauer et al., arXiv:1706.02515.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.369, 0.281, 2.094], [1.006, 2.819, 1.731]]);
+    /// let y = x.selu();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.4384097, 0.295247, 2.2001681, 1.0570053, 2.9619262, 1.8187634]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn selu(&self) -> Tensor {
         TryTensor::try_selu(self).or_panic()
     }
     /// -1, 0 or 1; of a complex number its direction. The gradient is 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.931, 0.219, 1.406], [0.694, 1.881, 1.169]]);
+    /// let y = x.sgn();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sgn(&self) -> Tensor {
         TryTensor::try_sgn(self).or_panic()
     }
     /// 1 / (1 + exp(-x)); bool and integers become f32.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.625, -4.375, 1.875], [-1.875, 4.375, 0.625]]);
+    /// let y = x.sigmoid();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.34864512, 0.01243165, 0.86703575, 0.13296424, 0.9875683, 0.6513549]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sigmoid(&self) -> Tensor {
         TryTensor::try_sigmoid(self).or_panic()
     }
     /// -1, 0 or 1; NaN stays NaN.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.sign();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sign(&self) -> Tensor {
         TryTensor::try_sign(self).or_panic()
     }
     /// Is the element's sign set? True of -0; of NaN it says false.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-3, -2, -1]);
+    /// let y = x.signbit();
+    /// assert_eq!(y.to_vec::<bool>()?, [true, true, true]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn signbit(&self) -> Tensor {
         TryTensor::try_signbit(self).or_panic()
     }
     /// x · sigmoid(x).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.625, -4.375, 1.875], [-1.875, 4.375, 0.625]]);
+    /// let y = x.silu();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.2179032, -0.05438847, 1.625692, -0.24930795, 4.3206115, 0.4070968]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn silu(&self) -> Tensor {
         TryTensor::try_silu(self).or_panic()
     }
     /// Sine of radians.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.75, -5.25, 2.25], [-2.25, 5.25, 0.75]]);
+    /// let y = x.sin();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.6816388, 0.8589345, 0.7780732, -0.7780732, -0.8589345, 0.6816388]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sin(&self) -> Tensor {
         TryTensor::try_sin(self).or_panic()
     }
     /// sin(π x) / (π x), and 1 at 0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.862, 0.438, 2.813], [1.388, 3.763, 2.338]]);
+    /// let y = x.sinc();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.07181386, 0.7129927, 0.06271863, -0.21527976, -0.05732167, 0.11889142]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sinc(&self) -> Tensor {
         TryTensor::try_sinc(self).or_panic()
     }
     /// (exp x - exp -x) / 2, by exp(|x| / 2)², and by exp |x| - 1 where |x| ≤ 1.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.sinh();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.38385105, -6.866067, 1.3777823, -1.3777823, 6.866067, 0.38385105]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sinh(&self) -> Tensor {
         TryTensor::try_sinh(self).or_panic()
@@ -2274,396 +6062,1146 @@ impl Tensor {
         TryTensor::try_slice_scatter(self, src).or_panic()
     }
     /// [`Tensor::slice_scatter`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125], [-1.625, -0.375], [0.875, -1.875]]);
+    /// let src = tensor!([[1.25, -0.25], [-1.75, 0.75]]);
+    /// let y = x.slice_scatter_with(&src, torch::options::SliceScatter { start: Some(1), end: Some(5), step: 2, ..Default::default() });
+    /// assert_eq!(y.shape(), [5, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 0.125, 1.25, -0.25, -0.125, 1.125, -1.75, 0.75, 0.875, -1.875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn slice_scatter_with(&self, src: impl Operand, options: options::SliceScatter) -> Tensor {
         TryTensor::try_slice_scatter_with(self, src, options).or_panic()
     }
     /// As linalg_slogdet.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.0, 1.0], [1.0, 3.0]]; DType::F64);
+    /// let (y, z) = x.slogdet();
+    /// assert_eq!(y.item::<f64>()?, 1.0);
+    /// assert_eq!(z.item::<f64>()?, 1.6094379124341005);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn slogdet(&self) -> (Tensor, Tensor) {
         TryTensor::try_slogdet(self).or_panic()
     }
     /// With d = |self - target|: d² / (2 beta) where d < beta, else d - beta / 2. Girshick, arXiv:1504.08083.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let target = tensor!([-1.188, -1.563, -1.938]);
+    /// let y = x.smooth_l1_loss(&target);
+    /// assert_eq!(y.item::<f32>()?, 2.5635002);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn smooth_l1_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_smooth_l1_loss(self, target).or_panic()
     }
     /// [`Tensor::smooth_l1_loss`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let target = tensor!([[-1.188, -1.563, -1.938], [-1.313, -1.688, -1.063]]);
+    /// let y = x.smooth_l1_loss_with(&target, torch::options::SmoothL1Loss { reduction: 0, beta: 5.0 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.68958753, 0.68958753, 1.3147876, 0.68958753, 1.3147876, 0.68958753]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn smooth_l1_loss_with(&self, target: impl Operand, options: options::SmoothL1Loss) -> Tensor {
         TryTensor::try_smooth_l1_loss_with(self, target, options).or_panic()
     }
     /// log(1 + exp(-target · self)), without overflow.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.931, 0.219, 1.406], [0.694, 1.881, 1.169]]);
+    /// let target = tensor!([[0.906, 0.719, 0.531], [0.844, 0.656, 0.969]]);
+    /// let y = x.soft_margin_loss(&target);
+    /// assert_eq!(y.item::<f32>()?, 0.3901081);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn soft_margin_loss(&self, target: impl Operand) -> Tensor {
         TryTensor::try_soft_margin_loss(self, target).or_panic()
     }
     /// [`Tensor::soft_margin_loss`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([500.0, -500.0, 0.0]);
+    /// let target = tensor!([1.0, 1.0, 1.0]);
+    /// let y = x.soft_margin_loss_with(&target, torch::options::SoftMarginLoss { reduction: 0 });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 500.0, 0.6931472]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn soft_margin_loss_with(&self, target: impl Operand, options: options::SoftMarginLoss) -> Tensor {
         TryTensor::try_soft_margin_loss_with(self, target, options).or_panic()
     }
     /// exp(x - max x) / Σ exp(x - max x) along dim; halves are computed in f32.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2.25, 0.25, 2.75, -2.75, -0.25], [2.25, -3.25, -0.75, 1.75, -3.75]]);
+    /// let y = x.softmax(-1);
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.005896531, 0.07183445, 0.87512285, 0.003576427, 0.0435698, 0.6013651, 0.0024576418, 0.029940205, 0.3647464, 0.0014906352]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn softmax(&self, dim: impl Int) -> Tensor {
         TryTensor::try_softmax(self, dim).or_panic()
     }
     /// [`Tensor::softmax`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2.25, 0.25, 2.75, -2.75, -0.25], [2.25, -3.25, -0.75, 1.75, -3.75]]);
+    /// let y = x.softmax_with(-1, torch::options::Softmax::default());
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.005896531, 0.07183445, 0.87512285, 0.003576427, 0.0435698, 0.6013651, 0.0024576418, 0.029940205, 0.3647464, 0.0014906352]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn softmax_with(&self, dim: impl Int, options: options::Softmax) -> Tensor {
         TryTensor::try_softmax_with(self, dim, options).or_panic()
     }
     /// softmax(-x) along dim.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2.25, 0.25, 2.75, -2.75, -0.25], [2.25, -3.25, -0.75, 1.75, -3.75]]);
+    /// let y = x.softmin(-1);
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.3480828, 0.028572375, 0.0023453636, 0.5738915, 0.047107887, 0.0014906352, 0.3647464, 0.029940205, 0.0024576418, 0.6013651]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn softmin(&self, dim: impl Int) -> Tensor {
         TryTensor::try_softmin(self, dim).or_panic()
     }
     /// [`Tensor::softmin`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2.25, 0.25, 2.75, -2.75, -0.25], [2.25, -3.25, -0.75, 1.75, -3.75]]);
+    /// let y = x.softmin_with(-1, torch::options::Softmin::default());
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.3480828, 0.028572375, 0.0023453636, 0.5738915, 0.047107887, 0.0014906352, 0.3647464, 0.029940205, 0.0024576418, 0.6013651]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn softmin_with(&self, dim: impl Int, options: options::Softmin) -> Tensor {
         TryTensor::try_softmin_with(self, dim, options).or_panic()
     }
     /// log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.625, -4.375, 1.875], [-1.875, 4.375, 0.625]]);
+    /// let y = x.softplus();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.4287007, 0.01250957, 2.0176752, 0.14267506, 4.38751, 1.0537007]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn softplus(&self) -> Tensor {
         TryTensor::try_softplus(self).or_panic()
     }
     /// [`Tensor::softplus`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.625, -4.375, 1.875], [-1.875, 4.375, 0.625]]);
+    /// let y = x.softplus_with(torch::options::Softplus::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.4287007, 0.01250957, 2.0176752, 0.14267506, 4.38751, 1.0537007]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn softplus_with(&self, options: options::Softplus) -> Tensor {
         TryTensor::try_softplus_with(self, options).or_panic()
     }
     /// x - lambd above lambd, x + lambd below -lambd, 0 between.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.65, 0.75, 2.25], [1.35, 2.85, 1.95]]);
+    /// let y = x.softshrink();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.15, 0.25, 1.75, 0.85, 2.35, 1.45]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn softshrink(&self) -> Tensor {
         TryTensor::try_softshrink(self).or_panic()
     }
     /// [`Tensor::softshrink`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.65, 0.75, 2.25], [1.35, 2.85, 1.95]]);
+    /// let y = x.softshrink_with(torch::options::Softshrink::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.15, 0.25, 1.75, 0.85, 2.35, 1.45]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn softshrink_with(&self, options: options::Softshrink) -> Tensor {
         TryTensor::try_softshrink_with(self, options).or_panic()
     }
+    /// x / (1 + |x|).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.softsign();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.27272728, -0.7241379, 0.5294118, -0.5294118, 0.7241379, 0.27272728]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn softsign(&self) -> Tensor {
+        TryTensor::try_softsign(self).or_panic()
+    }
     /// The elements in order along dim and their positions; equal ones stay in order, NaN is the largest.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let (y, z) = x.sort();
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.375, -1.125, -0.125, 0.125, 1.375, -1.875, -1.625, -0.375, 0.875, 1.125]);
+    /// assert_eq!(z.shape(), [2, 5]);
+    /// assert_eq!(z.to_vec::<i64>()?, [3, 0, 4, 1, 2, 4, 1, 2, 3, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sort(&self) -> (Tensor, Tensor) {
         TryTensor::try_sort(self).or_panic()
     }
     /// [`Tensor::sort`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let (y, z) = x.sort_with(torch::options::Sort { dim: 0, descending: true });
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.875, 1.125, 1.375, 0.625, -0.125, 0.125, -0.625, -0.375, -1.125, -1.875, -1.625, -1.375]);
+    /// assert_eq!(z.shape(), [3, 4]);
+    /// assert_eq!(z.to_vec::<i64>()?, [2, 1, 0, 2, 1, 0, 2, 1, 0, 2, 1, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sort_with(&self, options: options::Sort) -> (Tensor, Tensor) {
         TryTensor::try_sort_with(self, options).or_panic()
     }
     /// J0: an expansion in x² up to 8, amplitude and phase from there (Abramowitz and Stegun 9.2.5).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.219, 1.031, 6.344], [3.156, 8.469, 5.281]]);
+    /// let y = x.special_bessel_j0();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.373861, 0.75140166, 0.23271689, -0.30830163, 0.05039997, -0.08237405]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_bessel_j0(&self) -> Tensor {
         TryTensor::try_special_bessel_j0(self).or_panic()
     }
     /// J1 = -J0'.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.219, 1.031, 6.344], [3.156, 8.469, 5.281]]);
+    /// let y = x.special_bessel_j1();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.14513561, 0.4499728, -0.19663292, 0.27891344, 0.27268785, -0.34570026]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_bessel_j1(&self) -> Tensor {
         TryTensor::try_special_bessel_j1(self).or_panic()
     }
     /// Y0; -∞ at 0, NaN below.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.219, 1.031, 6.344], [3.156, 8.469, 5.281]]);
+    /// let y = x.special_bessel_y0();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.10071024, 0.11206113, -0.21422598, 0.323174, 0.26926255, -0.33652845]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_bessel_y0(&self) -> Tensor {
         TryTensor::try_special_bessel_y0(self).or_panic()
     }
     /// Y1 = -Y0'; -∞ at 0, NaN below.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.219, 1.031, 6.344], [3.156, 8.469, 5.281]]);
+    /// let y = x.special_bessel_y1();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.36451218, -0.75466114, -0.25020117, 0.3619173, -0.034642242, 0.05112225]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_bessel_y1(&self) -> Tensor {
         TryTensor::try_special_bessel_y1(self).or_panic()
     }
     /// -x log x; 0 at 0, -∞ below.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.369, 0.281, 2.094], [1.006, 2.819, 1.731]]);
+    /// let y = x.special_entr();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.4299762, 0.35670155, -1.5476255, -0.0060180062, -2.9215615, -0.9497984]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_entr(&self) -> Tensor {
         TryTensor::try_special_entr(self).or_panic()
     }
     /// exp(x²) erfc(x): an expansion of (1 + 2x) erfcx(x) in (x - 3.75) / (x + 3.75), mirrored below 0 (Shepherd and Laframboise, Math. Comp. 36, 1981).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.special_erfcx();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.3586423, 42.476913, 0.5069376, 3.003172, 0.28497225, 0.7703466]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_erfcx(&self) -> Tensor {
         TryTensor::try_special_erfcx(self).or_panic()
     }
     /// exp(-|x|) I0(x).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.031, 0.719, 2.906], [1.594, 3.781, 2.469]]);
+    /// let y = x.special_i0e();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.30565536, 0.5522742, 0.24746239, 0.3541232, 0.21348768, 0.27203527]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_i0e(&self) -> Tensor {
         TryTensor::try_special_i0e(self).or_panic()
     }
     /// The modified Bessel function I1 = I0'.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.031, 0.719, 2.906], [1.594, 3.781, 2.469]]);
+    /// let y = x.special_i1();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.6372539, 0.3832368, 3.6322017, 1.078394, 8.001519, 2.4468932]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_i1(&self) -> Tensor {
         TryTensor::try_special_i1(self).or_panic()
     }
     /// exp(-|x|) I1(x).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.031, 0.719, 2.906], [1.594, 3.781, 2.469]]);
+    /// let y = x.special_i1e();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.2148147, 0.186728, 0.19865991, 0.21903427, 0.18243371, 0.20717719]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_i1e(&self) -> Tensor {
         TryTensor::try_special_i1e(self).or_panic()
     }
     /// log(erfcx(-x/√2) / 2) - x²/2 below -1, log1p(-erfc(x/√2) / 2) from there.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.special_log_ndtr();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.038938, -5.4416227, -0.13960066, -2.0379577, -0.0043418612, -0.43669304]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_log_ndtr(&self) -> Tensor {
         TryTensor::try_special_log_ndtr(self).or_panic()
     }
     /// The modified Bessel function I0, as i0.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.5, -3.5, 1.5], [-1.5, 3.5, 0.5]]);
+    /// let y = x.special_modified_bessel_i0();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0634834, 7.3782043, 1.6467232, 1.6467232, 7.3782043, 1.0634834]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_modified_bessel_i0(&self) -> Tensor {
         TryTensor::try_special_modified_bessel_i0(self).or_panic()
     }
     /// The modified Bessel function I1, as special_i1.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.031, 0.719, 2.906], [1.594, 3.781, 2.469]]);
+    /// let y = x.special_modified_bessel_i1();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.6372539, 0.3832368, 3.6322017, 1.078394, 8.001519, 2.4468932]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_modified_bessel_i1(&self) -> Tensor {
         TryTensor::try_special_modified_bessel_i1(self).or_panic()
     }
     /// K0; infinite at 0, NaN below. Up to 2 an expansion of K0(x) + log(x/2) I0(x), from there of √x exp(x) K0(x).
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.356, 0.594, 3.531], [1.769, 4.706, 2.944]]);
+    /// let y = x.special_modified_bessel_k0();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.07400503, 0.78539246, 0.018921793, 0.15171348, 0.005098316, 0.037065532]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_modified_bessel_k0(&self) -> Tensor {
         TryTensor::try_special_modified_bessel_k0(self).or_panic()
     }
     /// K1 = -K0'; infinite at 0, NaN below.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.356, 0.594, 3.531], [1.769, 4.706, 2.944]]);
+    /// let y = x.special_modified_bessel_k1();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.08848996, 1.3207073, 0.021449775, 0.19047643, 0.005615899, 0.04294899]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_modified_bessel_k1(&self) -> Tensor {
         TryTensor::try_special_modified_bessel_k1(self).or_panic()
     }
     /// erfc(-x / √2) / 2.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.special_ndtr();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.35383025, 0.004332449, 0.8697055, 0.13029453, 0.9956676, 0.6461698]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_ndtr(&self) -> Tensor {
         TryTensor::try_special_ndtr(self).or_panic()
     }
     /// The normal quantile (Wichura, AS 241); -∞ at 0, ∞ at 1, NaN outside.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.45, 0.15, 0.65], [0.35, 0.85, 0.55]]);
+    /// let y = x.special_ndtri();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.12566137, -1.0364333, 0.3853204, -0.38532048, 1.0364335, 0.12566137]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_ndtri(&self) -> Tensor {
         TryTensor::try_special_ndtri(self).or_panic()
     }
     /// self · log(1 + other), 0 where self is 0; NaN where other is NaN.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.594, 0.656, 2.219], [1.281, 2.844, 1.906]]);
+    /// let other = tensor!([2.344, 1.031, -0.281]);
+    /// let y = x.special_xlog1py(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.9242253, 0.46479458, -0.7320346, 1.546382, 2.0150545, -0.6287778]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_xlog1py(&self, other: impl Operand) -> Tensor {
         TryTensor::try_special_xlog1py(self, other).or_panic()
     }
     /// ζ(x, q) = Σ (q + k)^-x over k from 0, by the formula of Euler and Maclaurin after 20 terms: infinite at x = 1 and where q is 0, -1, …; NaN for x < 1 and for a q below 0 with an x that is no integer. PyTorch sums until q + k is above 9; here a q below -10 is NaN. Differentiable in q, as PyTorch's.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[3.469, 1.781, 4.594], [2.906, 5.719, 4.031]]);
+    /// let other = tensor!([[4.156, 2.469, 0.781], [3.594, 1.906, 4.719]]);
+    /// let y = x.special_zeta(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.016078504, 0.7437858, 3.1961815, 0.05955431, 0.027839096, 0.0040868623]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn special_zeta(&self, other: impl Operand) -> Tensor {
         TryTensor::try_special_zeta(self, other).or_panic()
     }
     /// `√x`, correctly rounded.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.219, 1.031, 6.344], [3.156, 8.469, 5.281]]);
+    /// let y = x.sqrt();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0540204, 1.0153817, 2.51873, 1.7765135, 2.9101546, 2.2980428]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sqrt(&self) -> Tensor {
         TryTensor::try_sqrt(self).or_panic()
     }
     /// self · self.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.square();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0625, 3.0625, 0.5625, 0.5625, 3.0625, 0.0625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn square(&self) -> Tensor {
         TryTensor::try_square(self).or_panic()
     }
     /// √ of the variance over the dims; the correction is 1 by default.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.std(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.266557, 1.1273124, 1.266557]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn std(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_std(self, dim).or_panic()
     }
     /// [`Tensor::std`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.std_with(1, torch::options::Std::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [1.266557, 1.1273124, 1.266557]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn std_with(&self, dim: impl IntoAxes, options: options::Std) -> Tensor {
         TryTensor::try_std_with(self, dim, options).or_panic()
     }
     /// Standard deviation and mean over the dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let (y, z) = x.std_mean(keep([0]));
+    /// assert_eq!(y.shape(), [1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.5275253, 1.5275253, 1.0]);
+    /// assert_eq!(z.shape(), [1, 4]);
+    /// assert_eq!(z.to_vec::<f32>()?, [-0.125, -0.20833333, -0.29166666, -0.375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn std_mean(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_std_mean(self, dim).or_panic()
     }
     /// [`Tensor::std_mean`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let (y, z) = x.std_mean_with(keep([0]), torch::options::StdMean { correction: Some(torch::Scalar::Int(0)) });
+    /// assert_eq!(y.shape(), [1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.8164966, 1.2472192, 1.2472192, 0.8164966]);
+    /// assert_eq!(z.shape(), [1, 4]);
+    /// assert_eq!(z.to_vec::<f32>()?, [-0.125, -0.20833333, -0.29166666, -0.375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn std_mean_with(&self, dim: impl IntoAxes, options: options::StdMean) -> (Tensor, Tensor) {
         TryTensor::try_std_mean_with(self, dim, options).or_panic()
     }
     /// Transforms \[.., frequency, frame\] of frames of n_fft elements, hop_length apart (n_fft / 4 by default), each times the window. center: frame t stands around element t · hop_length, and the signal is padded by n_fft / 2. Real signals give n_fft / 2 + 1 frequencies unless onesided is false; normalized divides by √n_fft. Without return_complex the parts lie in a last dim of two.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-1.0, 1.0, 20).reshape([20]);
+    /// let y = x.stft(8);
+    /// assert_eq!(y.shape(), [5, 11, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn stft(&self, n_fft: impl Int) -> Tensor {
         TryTensor::try_stft(self, n_fft).or_panic()
     }
     /// [`Tensor::stft`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-1.0, 1.0, 40).reshape([2, 20]);
+    /// let window = tensor!([0.969, 0.781, 0.594, 0.906, 0.719, 0.531]);
+    /// let y = x.stft_with(8, torch::options::Stft { hop_length: Some(3), win_length: Some(6), window: Some(window), center: true, pad_mode: "constant", normalized: true, onesided: Some(false), ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 8, 7, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn stft_with(&self, n_fft: impl Int, options: options::Stft) -> Tensor {
         TryTensor::try_stft_with(self, n_fft, options).or_panic()
     }
     /// `self - alpha * other`, two roundings; integers wrap.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.594, 0.656, 2.219], [1.281, 2.844, 1.906]]);
+    /// let other = tensor!([[2.531, 1.594, 0.656], [2.219, 1.281, 2.844]]);
+    /// let y = x.sub(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.9369999, -0.93799996, 1.5630001, -0.9380001, 1.5630001, -0.9380001]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sub(&self, other: impl Operand) -> Tensor {
         TryTensor::try_sub(self, other).or_panic()
     }
     /// [`Tensor::sub`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.125, -0.875]);
+    /// let other = tensor!([0.625, -0.125]);
+    /// let y = x.sub_with(&other, torch::options::Sub { alpha: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.4375, -0.8125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sub_with(&self, other: impl Operand, options: options::Sub) -> Tensor {
         TryTensor::try_sub_with(self, other, options).or_panic()
     }
     /// Sum over the dims; integers and bools add up as i64.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.sum(..);
+    /// assert_eq!(y.item::<f32>()?, 0.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sum(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_sum(self, dim).or_panic()
     }
     /// [`Tensor::sum`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.sum_with(.., torch::options::Sum::default());
+    /// assert_eq!(y.item::<f32>()?, 0.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sum_with(&self, dim: impl IntoAxes, options: options::Sum) -> Tensor {
         TryTensor::try_sum_with(self, dim, options).or_panic()
     }
     /// Sums over the dims that broadcasting from size would have repeated: the transpose of expand.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.sum_to_size([3, 1]);
+    /// assert_eq!(y.shape(), [3, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-5.5652175, 0.0, 5.5652175]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn sum_to_size(&self, size: impl IntoShape) -> Tensor {
         TryTensor::try_sum_to_size(self, size).or_panic()
     }
     /// A = U diag(S) V'; with some=False square U and V, without compute_uv zeros in their place.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.5, 2.0, 1.0], [4.0, 1.0, -1.0]]; DType::F64);
+    /// let (y, z, w) = x.svd();
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f64>()?, [0.2181528108906758, 0.9759146228541188, 0.9759146228541188, -0.2181528108906758]);
+    /// assert_eq!(z.to_vec::<f64>()?, [4.320950165822441, 2.139950855622396]);
+    /// assert_eq!(w.shape(), [3, 2]);
+    /// assert_eq!(w.to_vec::<f64>()?, [0.9286695617555305, -0.1797489559748646, 0.32683094931428613, 0.810147779918679, -0.17536925511364052, 0.5579882503411533]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn svd(&self) -> (Tensor, Tensor, Tensor) {
         TryTensor::try_svd(self).or_panic()
     }
     /// [`Tensor::svd`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.5, 2.0, 1.0], [4.0, 1.0, -1.0]]; DType::F64);
+    /// let (y, z, w) = x.svd_with(torch::options::Svd::default());
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f64>()?, [0.2181528108906758, 0.9759146228541188, 0.9759146228541188, -0.2181528108906758]);
+    /// assert_eq!(z.to_vec::<f64>()?, [4.320950165822441, 2.139950855622396]);
+    /// assert_eq!(w.shape(), [3, 2]);
+    /// assert_eq!(w.to_vec::<f64>()?, [0.9286695617555305, -0.1797489559748646, 0.32683094931428613, 0.810147779918679, -0.17536925511364052, 0.5579882503411533]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn svd_with(&self, options: options::Svd) -> (Tensor, Tensor, Tensor) {
         TryTensor::try_svd_with(self, options).or_panic()
     }
     /// Elements of the flattened tensor, in the shape of index; a negative number counts from the end.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let index = tensor!([[-5, -4], [-3, -2]]);
+    /// let y = x.take(&index);
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.75, 0.75, -0.75, 1.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn take(&self, index: impl Operand) -> Tensor {
         TryTensor::try_take(self, index).or_panic()
     }
     /// As gather, with self and indices broadcast against each other outside dim; without dim in the flattened tensor.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let indices = tensor!([[1, 0], [3, 2], [1, 0]]);
+    /// let y = x.take_along_dim(&indices);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.125, -1.125, -1.375, 1.375, 0.125, -1.125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn take_along_dim(&self, indices: impl Operand) -> Tensor {
         TryTensor::try_take_along_dim(self, indices).or_panic()
     }
     /// [`Tensor::take_along_dim`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let indices = tensor!([[1, 0], [3, 2], [1, 0]]);
+    /// let y = x.take_along_dim_with(&indices, torch::options::TakeAlongDim { dim: Some(1) });
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.125, -1.125, -0.375, -1.625, -1.875, 0.875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn take_along_dim_with(&self, indices: impl Operand, options: options::TakeAlongDim) -> Tensor {
         TryTensor::try_take_along_dim_with(self, indices, options).or_panic()
     }
     /// sin x / cos x.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.15, -1.05, 0.45], [-0.45, 1.05, 0.15]]);
+    /// let y = x.tan();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.15113522, -1.7433152, 0.48305503, -0.48305503, 1.7433152, 0.15113522]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn tan(&self) -> Tensor {
         TryTensor::try_tan(self).or_panic()
     }
     /// Hyperbolic tangent.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.tanh();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.35835737, -0.98955965, 0.809301, -0.809301, 0.98955965, 0.35835737]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn tanh(&self) -> Tensor {
         TryTensor::try_tanh(self).or_panic()
     }
     /// x - tanh x.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.625, -4.375, 1.875], [-1.875, 4.375, 0.625]]);
+    /// let y = x.tanhshrink();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.07040024, -3.375317, 0.9209547, -0.9209547, 3.375317, 0.07040024]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn tanhshrink(&self) -> Tensor {
         TryTensor::try_tanhshrink(self).or_panic()
     }
     /// x above the threshold, else value.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.65, 0.75, 2.25], [1.35, 2.85, 1.95]]);
+    /// let y = x.threshold(0.5, 7);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.65, 0.75, 2.25, 1.35, 2.85, 1.95]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn threshold(&self, threshold: impl IntoScalar, value: impl IntoScalar) -> Tensor {
         TryTensor::try_threshold(self, threshold, value).or_panic()
     }
     /// As repeat, with ones for the dims that are not named.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.tile([2]);
+    /// assert_eq!(y.shape(), [2, 6]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.75, 0.75, -0.25, -1.75, 0.75, -0.75, 1.75, 0.25, -0.75, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn tile(&self, dims: impl IntoShape) -> Tensor {
         TryTensor::try_tile(self, dims).or_panic()
     }
     /// The k largest (or smallest) along dim and their positions, in order; NaN is the largest.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let (y, z) = x.topk(3);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.375, 0.125, -0.125, 1.125, 0.875, -0.375]);
+    /// assert_eq!(z.shape(), [2, 3]);
+    /// assert_eq!(z.to_vec::<i64>()?, [2, 1, 4, 0, 3, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn topk(&self, k: impl Int) -> (Tensor, Tensor) {
         TryTensor::try_topk(self, k).or_panic()
     }
     /// [`Tensor::topk`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125], [-1.625, -0.375], [0.875, -1.875]]);
+    /// let (y, z) = x.topk_with(2, torch::options::Topk { dim: 0, largest: false, ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.625, -1.875, -1.125, -1.375]);
+    /// assert_eq!(z.shape(), [2, 2]);
+    /// assert_eq!(z.to_vec::<i64>()?, [3, 4, 0, 1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn topk_with(&self, k: impl Int, options: options::Topk) -> (Tensor, Tensor) {
         TryTensor::try_topk_with(self, k, options).or_panic()
     }
     /// Sum of the diagonal of a matrix; integers add up as i64.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.trace();
+    /// assert_eq!(y.item::<f32>()?, -0.625);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn trace(&self) -> Tensor {
         TryTensor::try_trace(self).or_panic()
     }
     /// The x of A x = self for a triangular A or its transpose, and A.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75], [0.75, -0.75], [1.75, 0.25]]; DType::F64);
+    /// let A = tensor!([[4.0, 9.0, 9.0], [1.0, 5.0, 9.0], [-1.0, 0.5, 3.0]]; DType::F64);
+    /// let (y, z) = x.triangular_solve(&A);
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f64>()?, [0.6499999999999999, 0.04999999999999993, -0.9, -0.3, 0.5833333333333334, 0.08333333333333333]);
+    /// assert_eq!(z.shape(), [3, 3]);
+    /// assert_eq!(z.to_vec::<f64>()?, [4.0, 9.0, 9.0, 1.0, 5.0, 9.0, -1.0, 0.5, 3.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn triangular_solve(&self, A: impl Operand) -> (Tensor, Tensor) {
         TryTensor::try_triangular_solve(self, A).or_panic()
     }
     /// [`Tensor::triangular_solve`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75], [0.75, -0.75], [1.75, 0.25]]; DType::F64);
+    /// let A = tensor!([[4.0, 9.0, 9.0], [1.0, 5.0, 9.0], [-1.0, 0.5, 3.0]]; DType::F64);
+    /// let (y, z) = x.triangular_solve_with(&A, torch::options::TriangularSolve { upper: false, ..Default::default() });
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f64>()?, [0.6499999999999999, 0.04999999999999993, -0.9, -0.3, 0.5833333333333334, 0.08333333333333333]);
+    /// assert_eq!(z.shape(), [3, 3]);
+    /// assert_eq!(z.to_vec::<f64>()?, [4.0, 9.0, 9.0, 1.0, 5.0, 9.0, -1.0, 0.5, 3.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn triangular_solve_with(&self, A: impl Operand, options: options::TriangularSolve) -> (Tensor, Tensor) {
         TryTensor::try_triangular_solve_with(self, A, options).or_panic()
     }
     /// Zero where column > row + diagonal, in the last two dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.tril();
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 0.0, 0.0, 0.0, -0.125, 1.125, 0.0, 0.0, 0.875, -1.875, -0.625, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn tril(&self) -> Tensor {
         TryTensor::try_tril(self).or_panic()
     }
     /// [`Tensor::tril`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.tril_with(torch::options::Tril::default());
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 0.0, 0.0, 0.0, -0.125, 1.125, 0.0, 0.0, 0.875, -1.875, -0.625, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn tril_with(&self, options: options::Tril) -> Tensor {
         TryTensor::try_tril_with(self, options).or_panic()
     }
     /// Zero where column < row + diagonal, in the last two dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.triu();
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 0.125, 1.375, -1.375, 0.0, 1.125, -1.625, -0.375, 0.0, 0.0, -0.625, 0.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn triu(&self) -> Tensor {
         TryTensor::try_triu(self).or_panic()
     }
     /// [`Tensor::triu`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.triu_with(torch::options::Triu { diagonal: 1 });
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.125, 1.375, -1.375, 0.0, 0.0, -1.625, -0.375, 0.0, 0.0, 0.0, 0.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn triu_with(&self, options: options::Triu) -> Tensor {
         TryTensor::try_triu_with(self, options).or_panic()
     }
     /// The integer part; integers stay.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.231, 0.119, 0.306], [0.194, 0.381, 0.269]]);
+    /// let y = x.trunc();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn trunc(&self) -> Tensor {
         TryTensor::try_trunc(self).or_panic()
     }
     /// One dim resized by nearest elements.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]]);
+    /// let y = x.upsample_nearest1d(6);
+    /// assert_eq!(y.shape(), [1, 2, 6]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -0.25, -1.75, 0.75, 0.75, -0.75, 1.75, 1.75, 0.25, -1.25, -1.25, 1.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn upsample_nearest1d(&self, output_size: impl IntoShape) -> Tensor {
         TryTensor::try_upsample_nearest1d(self, output_size).or_panic()
     }
     /// [`Tensor::upsample_nearest1d`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]]);
+    /// let y = x.upsample_nearest1d_with(6, torch::options::UpsampleNearest1d::default());
+    /// assert_eq!(y.shape(), [1, 2, 6]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -0.25, -1.75, 0.75, 0.75, -0.75, 1.75, 1.75, 0.25, -1.25, -1.25, 1.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn upsample_nearest1d_with(&self, output_size: impl IntoShape, options: options::UpsampleNearest1d) -> Tensor {
         TryTensor::try_upsample_nearest1d_with(self, output_size, options).or_panic()
     }
     /// Two dims resized by nearest elements.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[[-0.25, -1.75], [0.75, -0.75], [1.75, 0.25]]]]);
+    /// let y = x.upsample_nearest2d([4, 5]);
+    /// assert_eq!(y.shape(), [1, 1, 4, 5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn upsample_nearest2d(&self, output_size: impl IntoShape) -> Tensor {
         TryTensor::try_upsample_nearest2d(self, output_size).or_panic()
     }
     /// [`Tensor::upsample_nearest2d`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[[-0.25, -1.75], [0.75, -0.75], [1.75, 0.25]]]]);
+    /// let y = x.upsample_nearest2d_with([4, 5], torch::options::UpsampleNearest2d::default());
+    /// assert_eq!(y.shape(), [1, 1, 4, 5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn upsample_nearest2d_with(&self, output_size: impl IntoShape, options: options::UpsampleNearest2d) -> Tensor {
         TryTensor::try_upsample_nearest2d_with(self, output_size, options).or_panic()
     }
     /// Three dims resized by nearest elements.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[[[-0.25], [-1.75]], [[0.75], [-0.75]], [[1.75], [0.25]]]]]);
+    /// let y = x.upsample_nearest3d([2, 3, 2]);
+    /// assert_eq!(y.shape(), [1, 1, 2, 3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -0.25, -0.25, -0.25, -1.75, -1.75, 0.75, 0.75, 0.75, 0.75, -0.75, -0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn upsample_nearest3d(&self, output_size: impl IntoShape) -> Tensor {
         TryTensor::try_upsample_nearest3d(self, output_size).or_panic()
     }
     /// [`Tensor::upsample_nearest3d`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[[[-0.25], [-1.75]], [[0.75], [-0.75]], [[1.75], [0.25]]]]]);
+    /// let y = x.upsample_nearest3d_with([2, 3, 2], torch::options::UpsampleNearest3d::default());
+    /// assert_eq!(y.shape(), [1, 1, 2, 3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -0.25, -0.25, -0.25, -1.75, -1.75, 0.75, 0.75, 0.75, 0.75, -0.75, -0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn upsample_nearest3d_with(&self, output_size: impl IntoShape, options: options::UpsampleNearest3d) -> Tensor {
         TryTensor::try_upsample_nearest3d_with(self, output_size, options).or_panic()
     }
     /// Σ (x - mean)² / (n - correction) over the dims, in two passes; the correction is 1 by default.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.var(1);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.6041666, 1.2708334, 1.6041666]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn var(&self, dim: impl IntoAxes) -> Tensor {
         TryTensor::try_var(self, dim).or_panic()
     }
     /// [`Tensor::var`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.var_with(keep([0, 1]), torch::options::Var { correction: Some(torch::Scalar::Int(0)) });
+    /// assert_eq!(y.shape(), [1, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.1197916]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn var_with(&self, dim: impl IntoAxes, options: options::Var) -> Tensor {
         TryTensor::try_var_with(self, dim, options).or_panic()
     }
     /// Variance and mean over the dims.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let (y, z) = x.var_mean(keep([0]));
+    /// assert_eq!(y.shape(), [1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.3333335, 2.3333335, 1.0]);
+    /// assert_eq!(z.shape(), [1, 4]);
+    /// assert_eq!(z.to_vec::<f32>()?, [-0.125, -0.20833333, -0.29166666, -0.375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn var_mean(&self, dim: impl IntoAxes) -> (Tensor, Tensor) {
         TryTensor::try_var_mean(self, dim).or_panic()
     }
     /// [`Tensor::var_mean`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let (y, z) = x.var_mean_with(keep([0]), torch::options::VarMean { correction: Some(torch::Scalar::Int(0)) });
+    /// assert_eq!(y.shape(), [1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.6666667, 1.5555557, 1.5555557, 0.6666667]);
+    /// assert_eq!(z.shape(), [1, 4]);
+    /// assert_eq!(z.to_vec::<f32>()?, [-0.125, -0.20833333, -0.29166666, -0.375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn var_mean_with(&self, dim: impl IntoAxes, options: options::VarMean) -> (Tensor, Tensor) {
         TryTensor::try_var_mean_with(self, dim, options).or_panic()
     }
     /// Product of two vectors, summed up; of complex ones the first is conjugated.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75]);
+    /// let other = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.vdot(&other);
+    /// assert_eq!(y.item::<f32>()?, -1.1875);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn vdot(&self, other: impl Operand) -> Tensor {
         TryTensor::try_vdot(self, other).or_panic()
     }
     /// The complex numbers whose parts lie in the last dim, which has two elements. A tensor of its own, no view.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75], [0.75, -0.75], [1.75, 0.25]]);
+    /// let y = x.view_as_complex();
+    /// assert_eq!(y.shape(), [3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn view_as_complex(&self) -> Tensor {
         TryTensor::try_view_as_complex(self).or_panic()
@@ -2674,6 +7212,15 @@ impl Tensor {
         TryTensor::try_view_as_real(self).or_panic()
     }
     /// The largest element of each window over the last dims, the first of equal ones, and its position there; adaptive windows, which part the dims, where no window is given.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 60).reshape([2, 5, 6]);
+    /// let (y, z) = x.windowed_max([3, 2], [2, 1], [1, 0], [1, 2], [3, 4]);
+    /// assert_eq!(y.shape(), [2, 3, 4]);
+    /// assert_eq!(z.shape(), [2, 3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn windowed_max(
         &self,
@@ -2686,31 +7233,85 @@ impl Tensor {
         TryTensor::try_windowed_max(self, window, stride, padding, dilation, output).or_panic()
     }
     /// Windows of `size` elements along `dim`, `dilation` apart, one every `stride`: `dim` becomes their number, a last dim holds each.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0, 1, 2, 3, 4]);
+    /// let y = x.windows(0, 5);
+    /// assert_eq!(y.shape(), [1, 5]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 1, 2, 3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn windows(&self, dim: impl Int, size: impl Int) -> Tensor {
         TryTensor::try_windows(self, dim, size).or_panic()
     }
     /// [`Tensor::windows`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[true, false, true, true], [false, true, true, false]]);
+    /// let y = x.windows_with(-1, 2, torch::options::Windows { stride: 2, ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2, 2]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, false, true, true, false, true, true, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn windows_with(&self, dim: impl Int, size: impl Int, options: options::Windows) -> Tensor {
         TryTensor::try_windows_with(self, dim, size, options).or_panic()
     }
     /// self · log other, 0 where self is 0; NaN where other is NaN.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.594, 0.656, 2.219], [1.281, 2.844, 1.906]]);
+    /// let other = tensor!([2.531, 1.594, 0.656]);
+    /// let y = x.xlogy(&other);
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.4802114, 0.30585775, -0.93551815, 1.1895552, 1.3260053, -0.80355906]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn xlogy(&self, other: impl Operand) -> Tensor {
         TryTensor::try_xlogy(self, other).or_panic()
     }
     /// Zeros in the shape and dtype of self.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.zero();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn zero(&self) -> Tensor {
         TryTensor::try_zero(self).or_panic()
     }
     /// Zeros in the shape of self, in its dtype by default.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.zeros_like();
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn zeros_like(&self) -> Tensor {
         TryTensor::try_zeros_like(self).or_panic()
     }
     /// [`Tensor::zeros_like`] with options.
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.zeros_like_with(torch::options::ZerosLike { dtype: Some(DType::I64) });
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[track_caller]
     pub fn zeros_like_with(&self, options: options::ZerosLike) -> Tensor {
         TryTensor::try_zeros_like_with(self, options).or_panic()
@@ -2718,6 +7319,14 @@ impl Tensor {
 }
 
 /// Fallible twins: `x.try_matmul(&y)?` where `x.matmul(&y)` panics.
+///
+/// ```
+/// # use rtx_tensor as torch;
+/// use torch::TryTensor;
+/// let (x, y) = (torch::ones([2, 3]), torch::ones([4, 5]));
+/// let refused = x.try_matmul(&y).unwrap_err();
+/// assert_eq!(refused.message(), "matmul: inner sizes differ: lhs [2, 3], rhs [4, 5]");
+/// ```
 pub trait TryTensor {
     /// [`Tensor::abs`].
     ///
@@ -5073,6 +9682,11 @@ pub trait TryTensor {
     /// # Errors
     /// What the op refuses.
     fn try_softshrink_with(&self, options: options::Softshrink) -> Result<Tensor>;
+    /// [`Tensor::softsign`].
+    ///
+    /// # Errors
+    /// What the op refuses.
+    fn try_softsign(&self) -> Result<Tensor>;
     /// [`Tensor::sort`].
     ///
     /// # Errors
@@ -6213,7 +10827,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_fft2_with(&self, options: options::FftFft2) -> Result<Tensor> {
-        call_one(op!("fft_fft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_fft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_fftn(&self) -> Result<Tensor> {
@@ -6221,7 +10843,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_fftn_with(&self, options: options::FftFftn) -> Result<Tensor> {
-        call_one(op!("fft_fftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_fftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_fftshift(&self) -> Result<Tensor> {
@@ -6229,7 +10859,7 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_fftshift_with(&self, options: options::FftFftshift) -> Result<Tensor> {
-        call_one(op!("fft_fftshift"), &[Argument::from(self), options.dim.into()])
+        call_one(op!("fft_fftshift"), &[Argument::from(self), (!options.dim.is_empty()).then_some(options.dim).into()])
     }
     #[track_caller]
     fn try_fft_hfft(&self) -> Result<Tensor> {
@@ -6245,7 +10875,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_hfft2_with(&self, options: options::FftHfft2) -> Result<Tensor> {
-        call_one(op!("fft_hfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_hfft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_hfftn(&self) -> Result<Tensor> {
@@ -6253,7 +10891,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_hfftn_with(&self, options: options::FftHfftn) -> Result<Tensor> {
-        call_one(op!("fft_hfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_hfftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_ifft(&self) -> Result<Tensor> {
@@ -6269,7 +10915,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_ifft2_with(&self, options: options::FftIfft2) -> Result<Tensor> {
-        call_one(op!("fft_ifft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_ifft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_ifftn(&self) -> Result<Tensor> {
@@ -6277,7 +10931,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_ifftn_with(&self, options: options::FftIfftn) -> Result<Tensor> {
-        call_one(op!("fft_ifftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_ifftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_ifftshift(&self) -> Result<Tensor> {
@@ -6285,7 +10947,7 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_ifftshift_with(&self, options: options::FftIfftshift) -> Result<Tensor> {
-        call_one(op!("fft_ifftshift"), &[Argument::from(self), options.dim.into()])
+        call_one(op!("fft_ifftshift"), &[Argument::from(self), (!options.dim.is_empty()).then_some(options.dim).into()])
     }
     #[track_caller]
     fn try_fft_ihfft(&self) -> Result<Tensor> {
@@ -6301,7 +10963,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_ihfft2_with(&self, options: options::FftIhfft2) -> Result<Tensor> {
-        call_one(op!("fft_ihfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_ihfft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_ihfftn(&self) -> Result<Tensor> {
@@ -6309,7 +10979,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_ihfftn_with(&self, options: options::FftIhfftn) -> Result<Tensor> {
-        call_one(op!("fft_ihfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_ihfftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_irfft(&self) -> Result<Tensor> {
@@ -6325,7 +11003,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_irfft2_with(&self, options: options::FftIrfft2) -> Result<Tensor> {
-        call_one(op!("fft_irfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_irfft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_irfftn(&self) -> Result<Tensor> {
@@ -6333,7 +11019,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_irfftn_with(&self, options: options::FftIrfftn) -> Result<Tensor> {
-        call_one(op!("fft_irfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_irfftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_rfft(&self) -> Result<Tensor> {
@@ -6349,7 +11043,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_rfft2_with(&self, options: options::FftRfft2) -> Result<Tensor> {
-        call_one(op!("fft_rfft2"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_rfft2"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                options.dim.into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fft_rfftn(&self) -> Result<Tensor> {
@@ -6357,7 +11059,15 @@ impl TryTensor for Tensor {
     }
     #[track_caller]
     fn try_fft_rfftn_with(&self, options: options::FftRfftn) -> Result<Tensor> {
-        call_one(op!("fft_rfftn"), &[Argument::from(self), options.s.into(), options.dim.into(), options.norm.into()])
+        call_one(
+            op!("fft_rfftn"),
+            &[
+                Argument::from(self),
+                (!options.s.is_empty()).then_some(options.s).into(),
+                (!options.dim.is_empty()).then_some(options.dim).into(),
+                options.norm.into(),
+            ],
+        )
     }
     #[track_caller]
     fn try_fill(&self, value: impl IntoScalar) -> Result<Tensor> {
@@ -7910,6 +12620,10 @@ impl TryTensor for Tensor {
         call_one(op!("softshrink"), &[Argument::from(self), options.lambd.into()])
     }
     #[track_caller]
+    fn try_softsign(&self) -> Result<Tensor> {
+        call_one(op!("softsign"), &[Argument::from(self)])
+    }
+    #[track_caller]
     fn try_sort(&self) -> Result<(Tensor, Tensor)> {
         self.try_sort_with(options::Sort::default())
     }
@@ -8336,6 +13050,15 @@ impl TryTensor for Tensor {
 pub mod options {
     use super::{DType, Scalar, Tensor};
     /// Options of [`crate::Tensor::add_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.125, -0.875]);
+    /// let other = tensor!([0.625, -0.125]);
+    /// let y = x.add_with(&other, torch::options::Add { alpha: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.1875, -0.9375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Add {
         /// `alpha`
@@ -8347,6 +13070,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::addbmm_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75]);
+    /// let batch1 = tensor!([[[-0.375, 0.875, -1.875], [-0.625, 0.625, 1.875]], [[-0.875, 0.375, 1.625], [-1.125, 0.125, 1.375]]]);
+    /// let batch2 = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.addbmm_with(&batch1, &batch2, torch::options::Addbmm { beta: torch::Scalar::Float(0.5), alpha: torch::Scalar::Int(2) });
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [6.6141305, 5.777174, 6.940217, 6.103261, 2.5271742, 2.5597827, 4.5923915, 4.6250005]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Addbmm {
         /// `beta`
@@ -8360,6 +13094,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::addcdiv_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let tensor1 = tensor!([[1.25], [-0.25]]);
+    /// let tensor2 = tensor!([0.781, 1.719, 1.156]);
+    /// let y = x.addcdiv_with(&tensor1, &tensor2, torch::options::Addcdiv { value: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5502561, -1.3864166, 1.2906575, -0.9100512, 1.6772833, 0.14186852]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Addcdiv {
         /// `value`
@@ -8371,6 +13116,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::addcmul_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let tensor1 = tensor!([[1.25], [-0.25]]);
+    /// let tensor2 = tensor!([-1.25, 1.25, -0.25]);
+    /// let y = x.addcmul_with(&tensor1, &tensor2, torch::options::Addcmul { value: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.03125, -0.96875, 0.59375, -0.59375, 1.59375, 0.28125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Addcmul {
         /// `value`
@@ -8382,6 +13138,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::addmm_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75]);
+    /// let mat1 = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let mat2 = tensor!([[0.375, 1.625, -1.125, 0.125], [1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.addmm_with(&mat1, &mat2, torch::options::Addmm { beta: torch::Scalar::Float(0.5), alpha: torch::Scalar::Int(2) });
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [5.8125, 5.1875, -5.4375, 5.9375, -7.3125, 2.3125, 1.9375, -8.4375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Addmm {
         /// `beta`
@@ -8395,6 +13162,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::addmv_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let mat = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let vec = tensor!([-1.25, 1.25, -0.25]);
+    /// let y = x.addmv_with(&mat, &vec, torch::options::Addmv { beta: torch::Scalar::Float(0.5), alpha: torch::Scalar::Int(2) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-3.0, -5.5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Addmv {
         /// `beta`
@@ -8408,6 +13185,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::addr_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let vec1 = tensor!([1.25, -0.25, -1.75]);
+    /// let vec2 = tensor!([-1.25, 1.25]);
+    /// let y = x.addr_with(&vec1, &vec2, torch::options::Addr { beta: torch::Scalar::Float(0.5), alpha: torch::Scalar::Int(2) });
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-3.25, 2.25, 0.5, -1.5, 4.25, -5.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Addr {
         /// `beta`
@@ -8421,6 +13209,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::argsort_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2, 1], [0, -1], [-2, 1], [0, -1], [-2, 1]]);
+    /// let y = x.argsort_with(torch::options::Argsort { dim: 0, descending: true });
+    /// assert_eq!(y.shape(), [5, 2]);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 0, 3, 2, 0, 4, 2, 1, 4, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Argsort {
         /// `dim`
@@ -8434,6 +13231,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::as_strided_scatter_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375], [-1.375, -0.125, 1.125], [-1.625, -0.375, 0.875]]);
+    /// let src = tensor!([[1.25, -0.25], [-1.75, 0.75]]);
+    /// let y = x.as_strided_scatter_with(&src, [2, 2], [1, 3], torch::options::AsStridedScatter { storage_offset: Some(1) });
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 1.25, -1.75, -1.375, -0.25, 0.75, -1.625, -0.375, 0.875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct AsStridedScatter {
         /// `storage_offset`
@@ -8445,6 +13252,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::avg_pool1d_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.avg_pool1d_with(5, torch::options::AvgPool1d::default());
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.225, -0.375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct AvgPool1d {
         /// `stride`
@@ -8462,6 +13278,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::avg_pool2d_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 60).reshape([2, 5, 6]);
+    /// let y = x.avg_pool2d_with(2, torch::options::AvgPool2d { stride: vec![3], padding: vec![1], ceil_mode: true, count_include_pad: true, divisor_override: Some(3) });
+    /// assert_eq!(y.shape(), [2, 2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.6666667, -1.220339, -0.5536723, -0.65536726, -1.0847458, -0.42937854, 0.011299451, 0.13559322, 0.124293804, 0.70056504, 1.6271187, 0.9265537]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct AvgPool2d {
         /// `stride`
@@ -8481,6 +13306,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::avg_pool3d_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 96).reshape([2, 3, 4, 4]);
+    /// let y = x.avg_pool3d_with(2, torch::options::AvgPool3d { stride: vec![1, 2, 1], padding: vec![1], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 4, 3, 5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct AvgPool3d {
         /// `stride`
@@ -8500,6 +13333,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::baddbmm_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75]);
+    /// let batch1 = tensor!([[[-0.375, 0.875, -1.875], [-0.625, 0.625, 1.875]], [[-0.875, 0.375, 1.625], [-1.125, 0.125, 1.375]]]);
+    /// let batch2 = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.baddbmm_with(&batch1, &batch2, torch::options::Baddbmm { beta: torch::Scalar::Float(0.5), alpha: torch::Scalar::Int(2) });
+    /// assert_eq!(y.shape(), [2, 2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Baddbmm {
         /// `beta`
@@ -8513,6 +13356,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::binary_cross_entropy_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.45, 0.15, 0.65], [0.35, 0.85, 0.55]]);
+    /// let target = tensor!([[0.813, 0.438, 0.063], [0.688, 0.313, 0.938]]);
+    /// let weight = tensor!([0.781, 1.719, 1.156]);
+    /// let y = x.binary_cross_entropy_with(&target, torch::options::BinaryCrossEntropy { weight: Some(weight), reduction: 0 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.59432715, 1.5853893, 1.168511, 0.6690686, 2.3278525, 0.705482]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct BinaryCrossEntropy {
         /// `weight`
@@ -8526,6 +13380,18 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::binary_cross_entropy_with_logits_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.369, 0.281, 2.094], [1.006, 2.819, 1.731]]);
+    /// let target = tensor!([[0.813, 0.438, 0.063], [0.688, 0.313, 0.938]]);
+    /// let weight = tensor!([0.781, 1.719, 1.156]);
+    /// let pos_weight = tensor!([1.344, 0.781, 1.719]);
+    /// let y = x.binary_cross_entropy_with_logits_with(&target, torch::options::BinaryCrossEntropyWithLogits { weight: Some(weight), pos_weight: Some(pos_weight), reduction: 0 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.42643422, 1.1456317, 2.408545, 0.54613984, 3.4218998, 0.43968815]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct BinaryCrossEntropyWithLogits {
         /// `weight`
@@ -8541,6 +13407,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::bucketize_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.0, 1.0, 2.0], [3.0, 4.0, 9.0]]);
+    /// let boundaries = tensor!([1.0, 2.0, 3.0, 4.0]);
+    /// let y = x.bucketize_with(&boundaries, torch::options::Bucketize { out_int32: true, right: true });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<i32>()?, [0, 1, 2, 3, 4, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Bucketize {
         /// `out_int32`
@@ -8554,6 +13430,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::celu_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.731, -2.819, -1.006], [-2.094, -0.281, -1.369]]);
+    /// let y = x.celu_with(torch::options::Celu { alpha: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.48431653, -0.49822, -0.43313953, -0.4924117, -0.2149661, -0.46765018]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Celu {
         /// `alpha`
@@ -8565,6 +13450,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::cholesky_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[4.0, 1.0, -1.0], [1.0, 5.0, 0.5], [-1.0, 0.5, 3.0]]; DType::F64);
+    /// let y = x.cholesky_with(torch::options::Cholesky::default());
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [2.0, 0.0, 0.0, 0.5, 2.179449471770337, 0.0, -0.5, 0.3441236008058426, 1.6222142113076254]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Cholesky {
         /// `upper`
@@ -8576,6 +13470,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::cholesky_inverse_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.0, 1.0], [9.0, 3.0]]);
+    /// let y = x.cholesky_inverse_with(torch::options::CholeskyInverse { upper: true });
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.2777778, -0.055555556, -0.055555556, 0.11111111]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct CholeskyInverse {
         /// `upper`
@@ -8587,6 +13490,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::cholesky_solve_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]; DType::F64);
+    /// let input2 = tensor!([[2.0, 1.0], [9.0, 3.0]]; DType::F64);
+    /// let y = x.cholesky_solve_with(&input2, torch::options::CholeskySolve { upper: true });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.027777777777777776, -0.5833333333333334, 0.19444444444444445, -0.06944444444444445, 0.2916666666666667, -0.013888888888888888]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct CholeskySolve {
         /// `upper`
@@ -8598,6 +13511,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::constant_pad_nd_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-9, -8, -7, -6], [-5, -4, -3, -2], [-1, 0, 1, 2]]);
+    /// let y = x.constant_pad_nd_with([-1, -2, 1, 0], torch::options::ConstantPadNd { value: torch::Scalar::Int(7) });
+    /// assert_eq!(y.shape(), [4, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [7, -8, -4, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct ConstantPadNd {
         /// `value`
@@ -8609,6 +13531,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::count_nonzero_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1, 0, 1, -1, 0], [1, -1, 0, 1, -1]]);
+    /// let y = x.count_nonzero_with(torch::options::CountNonzero { dim: Some(1) });
+    /// assert_eq!(y.to_vec::<i64>()?, [3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct CountNonzero {
         /// `dim`
@@ -8620,6 +13550,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::cov_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75, 1.75]);
+    /// let y = x.cov_with(torch::options::Cov { correction: 0, ..Default::default() });
+    /// assert_eq!(y.item::<f32>()?, 1.46);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Cov {
         /// `correction`
@@ -8635,6 +13573,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::cross_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let y = x.cross_with(&other, torch::options::Cross::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.25, 0.5, 2.25, 3.25, 1.5, -0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Cross {
         /// `dim`
@@ -8646,6 +13594,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::cross_entropy_loss_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-3.0, 3.0, 20).reshape([4, 5]);
+    /// let target = torch::linspace(0.0, 1.0, 20).reshape([4, 5]);
+    /// let weight = tensor!([0.781, 1.719, 1.156, 0.594, 1.531]);
+    /// let y = x.cross_entropy_loss_with(&target, torch::options::CrossEntropyLoss { weight: Some(weight), reduction: 2, ..Default::default() });
+    /// assert_eq!(y.item::<f32>()?, 18.86668);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct CrossEntropyLoss {
         /// `weight`
@@ -8663,6 +13621,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::cumprod_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.cumprod_with(1, torch::options::Cumprod::default());
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -0.140625, -0.19335938, 0.26586914, -0.033233643, 1.125, -1.828125, 0.6855469, 0.5998535, -1.1247253]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Cumprod {
         /// `dtype`
@@ -8674,6 +13641,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::cumsum_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-9, -8, -7, -6]);
+    /// let y = x.cumsum_with(0, torch::options::Cumsum { dtype: Some(DType::F32) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-9.0, -17.0, -24.0, -30.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Cumsum {
         /// `dtype`
@@ -8685,6 +13660,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::diag_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.diag_with(torch::options::Diag { diagonal: 1 });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.125, -1.625, 0.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Diag {
         /// `diagonal`
@@ -8696,6 +13679,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::diag_embed_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75]);
+    /// let y = x.diag_embed_with(torch::options::DiagEmbed { offset: -1, ..Default::default() });
+    /// assert_eq!(y.shape(), [4, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct DiagEmbed {
         /// `offset`
@@ -8711,6 +13702,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::diagflat_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!(-0.25);
+    /// let y = x.diagflat_with(torch::options::Diagflat { offset: 1 });
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, -0.25, 0.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Diagflat {
         /// `offset`
@@ -8722,6 +13722,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::diagonal_scatter_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let src = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.diagonal_scatter_with(&src, torch::options::DiagonalScatter::default());
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.25, 0.125, 1.375, -1.375, -0.125, -0.25, -1.625, -0.375, 0.875, -1.875, -1.75, 0.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct DiagonalScatter {
         /// `offset`
@@ -8737,6 +13747,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::diff_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125], [-1.625, -0.375], [0.875, -1.875]]);
+    /// let y = x.diff_with(torch::options::Diff { n: 2, dim: 0, ..Default::default() });
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-4.0, 4.0, 0.0, -4.0, 4.0, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Diff {
         /// `n`
@@ -8754,6 +13773,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::dist_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0.719, 0.531, 0.844]);
+    /// let other = tensor!([1.906, 1.719, 1.531]);
+    /// let y = x.dist_with(&other, torch::options::Dist { p: torch::Scalar::Int(4) });
+    /// assert_eq!(y.item::<f32>()?, 1.4315555);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Dist {
         /// `p`
@@ -8765,6 +13793,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::div_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([1.45, 1.15, 1.65]);
+    /// let other = tensor!([0.844, 0.731, 0.619]);
+    /// let y = x.div_with(&other, torch::options::Div { rounding_mode: Some("trunc") });
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Div {
         /// `rounding_mode`
@@ -8776,6 +13813,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::elu_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.731, -2.819, -1.006], [-2.094, -0.281, -1.369]]);
+    /// let y = x.elu_with(torch::options::Elu { alpha: torch::Scalar::Float(0.5), scale: torch::Scalar::Int(2), input_scale: torch::Scalar::Float(1.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.925466, -0.9854258, -0.77886903, -0.95676047, -0.343938, -0.8717149]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Elu {
         /// `alpha`
@@ -8791,6 +13837,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::empty_like_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.empty_like_with(torch::options::EmptyLike { dtype: Some(DType::I64) });
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct EmptyLike {
         /// `dtype`
@@ -8802,6 +13856,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_fft_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_fft_with(torch::options::FftFft::default());
+    /// assert_eq!(y.shape(), [2, 6]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftFft {
         /// `n`
@@ -8817,6 +13879,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_fft2_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_fft2_with(torch::options::FftFft2::default());
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftFft2 {
         /// `s`
@@ -8832,6 +13902,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_fftn_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125]], [[-1.625, -0.375], [0.875, -1.875], [-0.625, 0.625]]]);
+    /// let y = x.fft_fftn_with(torch::options::FftFftn::default());
+    /// assert_eq!(y.shape(), [2, 3, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftFftn {
         /// `s`
@@ -8847,6 +13925,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_fftshift_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 20).reshape([5, 4]);
+    /// let y = x.fft_fftshift_with(torch::options::FftFftshift { dim: vec![0] });
+    /// assert_eq!(y.shape(), [5, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftFftshift {
         /// `dim`
@@ -8903,6 +13989,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_ifft_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let y = x.fft_ifft_with(torch::options::FftIfft { n: Some(7), norm: Some("forward"), ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 7]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftIfft {
         /// `n`
@@ -8948,6 +14042,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_ifftshift_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75]]);
+    /// let y = x.fft_ifftshift_with(torch::options::FftIfftshift::default());
+    /// assert_eq!(y.shape(), [1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.75, -0.75, -0.25, -1.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftIfftshift {
         /// `dim`
@@ -8959,6 +14062,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_ihfft_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125, 1.125], [-1.625, -0.375, 0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_ihfft_with(torch::options::FftIhfft::default());
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftIhfft {
         /// `n`
@@ -8974,6 +14085,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_ihfft2_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_ihfft2_with(torch::options::FftIhfft2::default());
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftIhfft2 {
         /// `s`
@@ -8989,6 +14108,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_ihfftn_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.fft_ihfftn_with(torch::options::FftIhfftn::default());
+    /// assert_eq!(y.shape(), [2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftIhfftn {
         /// `s`
@@ -9004,6 +14131,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_irfft_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let y = x.fft_irfft_with(torch::options::FftIrfft { n: Some(5), norm: Some("ortho"), ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0062306, -1.1381966, 1.3618034, 1.3618034, -1.1381966, -0.1118034, 1.7562306, 0.2562306, 0.2562306, 1.7562306]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftIrfft {
         /// `n`
@@ -9049,6 +14185,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_rfft_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125], [-1.625, -0.375], [0.875, -1.875]]; DType::F64);
+    /// let y = x.fft_rfft_with(torch::options::FftRfft { n: Some(7), dim: 0, ..Default::default() });
+    /// assert_eq!(y.shape(), [4, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftRfft {
         /// `n`
@@ -9064,6 +14208,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_rfft2_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.fft_rfft2_with(torch::options::FftRfft2::default());
+    /// assert_eq!(y.shape(), [3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftRfft2 {
         /// `s`
@@ -9079,6 +14231,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::fft_rfftn_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 24).reshape([2, 3, 4]);
+    /// let y = x.fft_rfftn_with(torch::options::FftRfftn::default());
+    /// assert_eq!(y.shape(), [2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FftRfftn {
         /// `s`
@@ -9094,6 +14254,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::full_like_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.full_like_with(3, torch::options::FullLike { dtype: Some(DType::I64) });
+    /// assert_eq!(y.to_vec::<i64>()?, [3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct FullLike {
         /// `dtype`
@@ -9105,6 +14273,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::gather_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let index = tensor!([[2, 0], [1, 2]]);
+    /// let y = x.gather_with(1, &index, torch::options::Gather::default());
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.75, -0.25, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Gather {
         /// `sparse_grad`
@@ -9116,6 +14294,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::gelu_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.375, -2.625, 1.125], [-1.125, 2.625, 0.375]]);
+    /// let y = x.gelu_with(torch::options::Gelu { approximate: "tanh" });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.13269223, -0.01090385, 0.9782248, -0.1467752, 2.6140962, 0.24230777]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Gelu {
         /// `approximate`
@@ -9127,6 +14314,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::glu_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.688, 0.188, 2.063], [-2.063, -0.188, 1.688], [-2.438, -0.563, 1.313], [-2.813, -0.938, 0.938]]);
+    /// let y = x.glu_with(torch::options::Glu { dim: 0 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.13558105, 0.06821648, 1.6256744, -0.116818845, -0.052885246, 1.2131579]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Glu {
         /// `dim`
@@ -9138,6 +14334,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::hardshrink_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.125, -0.875, 0.375], [-0.375, 0.875, 0.125]]);
+    /// let y = x.hardshrink_with(torch::options::Hardshrink { lambd: torch::Scalar::Float(-0.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.125, -0.875, 0.375, -0.375, 0.875, 0.125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Hardshrink {
         /// `lambd`
@@ -9149,6 +14354,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::hardtanh_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.113, -0.788, 0.338], [-0.338, 0.788, 0.112]]);
+    /// let y = x.hardtanh_with(torch::options::Hardtanh::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.113, -0.788, 0.338, -0.338, 0.788, 0.112]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Hardtanh {
         /// `min_val`
@@ -9162,6 +14376,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::hash_tensor_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.hash_tensor_with(.., torch::options::HashTensor::default());
+    /// assert_eq!(y.shape(), [0; 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct HashTensor {
         /// `mode`
@@ -9173,6 +14395,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::hinge_embedding_loss_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0.45, 0.15]);
+    /// let target = tensor!([1.0, 0.0]);
+    /// let y = x.hinge_embedding_loss_with(&target, torch::options::HingeEmbeddingLoss { margin: 2.0, reduction: 0 });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.45, 2.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct HingeEmbeddingLoss {
         /// `margin`
@@ -9186,6 +14417,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::histc_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([2.0, 2.0, 2.0]);
+    /// let y = x.histc_with(torch::options::Histc { bins: 2, ..Default::default() });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 3.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Histc {
         /// `bins`
@@ -9201,6 +14440,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::huber_loss_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let target = tensor!([[-1.188, -1.563, -1.938], [-1.313, -1.688, -1.063]]);
+    /// let y = x.huber_loss_with(&target, torch::options::HuberLoss { reduction: 0, delta: 5.0 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.4479377, 3.4479377, 6.573938, 3.4479377, 6.573938, 3.4479377]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct HuberLoss {
         /// `reduction`
@@ -9214,6 +14463,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::index_add_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let index = tensor!([2, 0, 1, 2, 0]);
+    /// let source = torch::linspace(-2.0, 2.0, 20).reshape([5, 4]);
+    /// let y = x.index_add_with(0, &index, &source, torch::options::IndexAdd::default());
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.91447353, 0.7565789, 2.4276314, 0.09868419, -0.44078946, 1.0197369, -1.5197369, -0.05921054, -0.5986842, -2.9276314, -1.2565789, 0.41447365]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct IndexAdd {
         /// `alpha`
@@ -9225,6 +14485,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::isclose_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0, 1, 2]);
+    /// let other = tensor!([1, 2, 0]);
+    /// let y = x.isclose_with(&other, torch::options::Isclose::default());
+    /// assert_eq!(y.to_vec::<bool>()?, [false, false, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Isclose {
         /// `rtol`
@@ -9274,6 +14543,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::kl_div_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.731, -2.819, -1.006], [-2.094, -0.281, -1.369]]);
+    /// let target = tensor!([[-0.644, -1.731, -2.819], [-1.006, -2.094, -0.281]]);
+    /// let y = x.kl_div_with(&target, torch::options::KlDiv { reduction: 0, log_target: true });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.57087874, 0.19269267, -0.10817369, 0.3978585, -0.22334957, 0.8214708]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct KlDiv {
         /// `reduction`
@@ -9287,6 +14566,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::l1_loss_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let target = tensor!([[-1.188, -1.563, -1.938], [-1.313, -1.688, -1.063]]);
+    /// let y = x.l1_loss_with(&target, torch::options::L1Loss { reduction: 2 });
+    /// assert_eq!(y.item::<f32>()?, 17.756);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct L1Loss {
         /// `reduction`
@@ -9298,6 +14586,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::leaky_relu_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.369, 0.281, 2.094], [1.006, 2.819, 1.731]]);
+    /// let y = x.leaky_relu_with(torch::options::LeakyRelu::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.369, 0.281, 2.094, 1.006, 2.819, 1.731]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct LeakyRelu {
         /// `negative_slope`
@@ -9309,6 +14606,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::log_softmax_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2.25, 0.25, 2.75, -2.75, -0.25], [2.25, -3.25, -0.75, 1.75, -3.75]]);
+    /// let y = x.log_softmax_with(-1, torch::options::LogSoftmax::default());
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-5.133391, -2.633391, -0.13339102, -5.633391, -3.133391, -0.508553, -6.008553, -3.508553, -1.008553, -6.508553]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct LogSoftmax {
         /// `dtype`
@@ -9320,6 +14626,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::logit_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.447, 0.278, 0.559], [0.391, 0.672, 0.503]]);
+    /// let y = x.logit_with(torch::options::Logit { eps: Some(0.2) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.21279934, -0.95440406, 0.2371047, -0.44311067, 0.7172447, 0.012000271]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Logit {
         /// `eps`
@@ -9331,6 +14646,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_amax_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_amax_with([1], torch::options::MaskedAmax { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.75, 1.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedAmax {
         /// `dtype`
@@ -9344,6 +14668,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_amin_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_amin_with([1], torch::options::MaskedAmin { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedAmin {
         /// `dtype`
@@ -9357,6 +14690,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_argmax_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[false, true, true], [false, true, true]]);
+    /// let y = x.masked_argmax_with(1, torch::options::MaskedArgmax { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedArgmax {
         /// `dtype`
@@ -9370,6 +14712,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_argmin_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[false, true, true], [false, true, true]]);
+    /// let y = x.masked_argmin_with(1, torch::options::MaskedArgmin { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedArgmin {
         /// `dtype`
@@ -9383,6 +14734,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_cumprod_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let mask = tensor!([[true, false, true, true, false], [true, true, false, true, true]]);
+    /// let y = x.masked_cumprod_with(1, torch::options::MaskedCumprod { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -1.125, -1.546875, 2.1269531, 2.1269531, 1.125, -1.828125, -1.828125, -1.5996094, 2.9992676]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedCumprod {
         /// `dtype`
@@ -9396,6 +14757,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_cumsum_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let mask = tensor!([[true, false, true, true, false], [true, true, false, true, true]]);
+    /// let y = x.masked_cumsum_with(1, torch::options::MaskedCumsum { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -1.125, 0.25, -1.125, -1.125, 1.125, -0.5, -0.5, 0.375, -1.5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedCumsum {
         /// `dtype`
@@ -9409,6 +14780,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_log_softmax_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_log_softmax_with(1, torch::options::MaskedLogSoftmax { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.3132616, f32::NEG_INFINITY, -0.31326166, f32::NEG_INFINITY, -0.20141333, -1.7014134]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedLogSoftmax {
         /// `dtype`
@@ -9422,6 +14803,18 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_logaddexp_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let input_mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let other_mask = tensor!([true, true, true]);
+    /// let y = x.masked_logaddexp_with(&other, torch::options::MaskedLogaddexp { dtype: None, input_mask: Some(input_mask), other_mask: Some(other_mask) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.4514133, -0.25, 0.8288897, 0.75, 1.8288897, 1.9514133]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedLogaddexp {
         /// `dtype`
@@ -9437,6 +14830,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_logsumexp_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_logsumexp_with([1], torch::options::MaskedLogsumexp { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0632616, 1.9514134]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedLogsumexp {
         /// `dtype`
@@ -9450,6 +14852,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_mean_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_mean_with([1], torch::options::MaskedMean { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.25, 1.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedMean {
         /// `dtype`
@@ -9463,6 +14874,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_median_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let mask = tensor!([[true, false, true, true, false], [false, true, true, false, true]]);
+    /// let y = x.masked_median_with(1, torch::options::MaskedMedian { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -1.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedMedian {
         /// `dtype`
@@ -9476,6 +14896,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_norm_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_norm_with([1], torch::options::MaskedNorm { ord: Some(torch::Scalar::Int(2)), dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [1.91841, 2.3322031]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedNorm {
         /// `ord`
@@ -9491,6 +14920,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_normalize_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_normalize_with(2, 1, torch::options::MaskedNormalize { dtype: None, mask: Some(mask), ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.6025824, 0.0, 0.7980568, 0.0, 0.817253, 0.5762791]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedNormalize {
         /// `eps`
@@ -9506,6 +14945,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_prod_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let mask = tensor!([[false, true, true], [false, true, true]]);
+    /// let y = x.masked_prod_with([1], torch::options::MaskedProd { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.909414, 2.561664]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedProd {
         /// `dtype`
@@ -9519,6 +14967,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_softmax_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_softmax_with(1, torch::options::MaskedSoftmax { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.26894143, 0.0, 0.7310586, 0.0, 0.81757444, 0.18242551]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedSoftmax {
         /// `dtype`
@@ -9532,6 +14990,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_softmin_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[true, false, true], [false, true, true]]);
+    /// let y = x.masked_softmin_with(1, torch::options::MaskedSoftmin { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.7310586, 0.0, 0.26894143, 0.0, 0.18242551, 0.81757444]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedSoftmin {
         /// `dtype`
@@ -9545,6 +15013,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_std_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let mask = tensor!([[true, false, true, true], [false, true, true, true]]);
+    /// let y = x.masked_std_with([1], torch::options::MaskedStd { unbiased: None, correction: None, dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.76376265, 1.2583058]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedStd {
         /// `unbiased`
@@ -9562,6 +15039,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_sum_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let mask = tensor!([[false, true, true], [false, true, true]]);
+    /// let y = x.masked_sum_with([1], torch::options::MaskedSum { dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, 2.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedSum {
         /// `dtype`
@@ -9575,6 +15061,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::masked_var_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let mask = tensor!([[true, false, true, true], [false, true, true, true]]);
+    /// let y = x.masked_var_with([1], torch::options::MaskedVar { unbiased: None, correction: None, dtype: None, mask: Some(mask) });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5833334, 1.5833334]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaskedVar {
         /// `unbiased`
@@ -9592,6 +15087,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::max_pool1d_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 16).reshape([2, 8]);
+    /// let y = x.max_pool1d_with([2], torch::options::MaxPool1d { stride: vec![3], dilation: vec![2], ceil_mode: true, ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.4666667, -0.6666666, -0.39999986, 0.6666666, 1.4666667, 1.7333333]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaxPool1d {
         /// `stride`
@@ -9609,6 +15113,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::max_pool1d_with_indices_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 42).reshape([2, 3, 7]);
+    /// let (y, z) = x.max_pool1d_with_indices_with(3, torch::options::MaxPool1dWithIndices { stride: vec![2], padding: vec![1], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 3, 4]);
+    /// assert_eq!(z.shape(), [2, 3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaxPool1dWithIndices {
         /// `stride`
@@ -9626,6 +15139,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::max_pool2d_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 120).reshape([2, 2, 5, 6]);
+    /// let y = x.max_pool2d_with([3, 2], torch::options::MaxPool2d { stride: vec![2, 2], padding: vec![1, 0], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaxPool2d {
         /// `stride`
@@ -9643,6 +15164,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::max_pool2d_with_indices_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 120).reshape([2, 2, 5, 6]);
+    /// let (y, z) = x.max_pool2d_with_indices_with([3, 2], torch::options::MaxPool2dWithIndices { stride: vec![2, 2], padding: vec![1, 0], ceil_mode: true, ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2, 3, 3]);
+    /// assert_eq!(z.shape(), [2, 2, 3, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaxPool2dWithIndices {
         /// `stride`
@@ -9660,6 +15190,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::max_pool3d_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 96).reshape([2, 3, 4, 4]);
+    /// let y = x.max_pool3d_with(2, torch::options::MaxPool3d { stride: vec![1, 2, 1], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2, 2, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaxPool3d {
         /// `stride`
@@ -9677,6 +15215,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::max_pool3d_with_indices_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-2.0, 2.0, 96).reshape([2, 3, 4, 4]);
+    /// let (y, z) = x.max_pool3d_with_indices_with(2, torch::options::MaxPool3dWithIndices { stride: vec![1, 2, 1], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2, 2, 3]);
+    /// assert_eq!(z.shape(), [2, 2, 2, 3]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MaxPool3dWithIndices {
         /// `stride`
@@ -9694,6 +15241,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::mean_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.mean_with(.., torch::options::Mean::default());
+    /// assert_eq!(y.item::<f32>()?, 0.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Mean {
         /// `dtype`
@@ -9705,6 +15260,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::mse_loss_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let target = tensor!([[1.25, -0.25, -1.75], [0.75, -0.75, 1.75]]);
+    /// let y = x.mse_loss_with(&target, torch::options::MseLoss::default());
+    /// assert_eq!(y.item::<f32>()?, 3.5833333);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MseLoss {
         /// `reduction`
@@ -9716,6 +15280,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::multi_margin_loss_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.109, 0.266, 0.422, 0.078], [0.234, 0.391, 0.047, 0.203], [0.359, 0.016, 0.172, 0.328]]);
+    /// let target = tensor!([1, 0, 3]);
+    /// let weight = tensor!([1.906, 1.344, 0.781, 1.719]);
+    /// let y = x.multi_margin_loss_with(&target, torch::options::MultiMarginLoss { p: torch::Scalar::Int(2), margin: torch::Scalar::Float(0.7), weight: Some(weight), reduction: 0 });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.4333489, 0.68862784, 0.4215164]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MultiMarginLoss {
         /// `p`
@@ -9733,6 +15307,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::multilabel_margin_loss_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([0.219, 0.031, 0.344, 0.156]);
+    /// let target = tensor!([3, 0, -1, 1]);
+    /// let y = x.multilabel_margin_loss_with(&target, torch::options::MultilabelMarginLoss { reduction: 0 });
+    /// assert_eq!(y.item::<f32>()?, 1.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MultilabelMarginLoss {
         /// `reduction`
@@ -9744,6 +15327,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::multilabel_soft_margin_loss_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.931, 0.219, 1.406], [0.694, 1.881, 1.169]]);
+    /// let target = tensor!([[0.813, 0.438, 0.063], [0.688, 0.313, 0.938]]);
+    /// let weight = tensor!([0.781, 1.719, 1.156]);
+    /// let y = x.multilabel_soft_margin_loss_with(&target, torch::options::MultilabelSoftMarginLoss { weight: Some(weight), reduction: 0 });
+    /// assert_eq!(y.to_vec::<f32>()?, [1.1323363, 1.1157838]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct MultilabelSoftMarginLoss {
         /// `weight`
@@ -9757,6 +15350,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::nan_to_num_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.nan_to_num_with(torch::options::NanToNum::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -1.75, 0.75, -0.75, 1.75, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct NanToNum {
         /// `nan`
@@ -9772,6 +15374,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::nanmean_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.nanmean_with([1], torch::options::Nanmean::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.41666666, 0.41666666]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Nanmean {
         /// `dtype`
@@ -9783,6 +15393,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::nanquantile_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375, -0.125], [1.125, -1.625, -0.375, 0.875, -1.875]]);
+    /// let q = tensor!([0.1, 0.4, 0.9]; DType::F64);
+    /// let y = x.nanquantile_with(&q, 1, torch::options::Nanquantile::default());
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.275, -1.775, -0.525, -0.875, 0.8749999, 1.025]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Nanquantile {
         /// `interpolation`
@@ -9794,6 +15414,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::nansum_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.nansum_with(.., torch::options::Nansum::default());
+    /// assert_eq!(y.item::<f32>()?, 0.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Nansum {
         /// `dtype`
@@ -9805,6 +15433,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::new_empty_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.new_empty_with([3, 1], torch::options::NewEmpty { dtype: Some(DType::I64) });
+    /// assert_eq!(y.shape(), [3, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct NewEmpty {
         /// `dtype`
@@ -9816,6 +15453,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::new_full_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.new_full_with([2], 0.5, torch::options::NewFull::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct NewFull {
         /// `dtype`
@@ -9827,6 +15472,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::new_ones_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.new_ones_with([3, 1], torch::options::NewOnes { dtype: Some(DType::I64) });
+    /// assert_eq!(y.shape(), [3, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 1, 1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct NewOnes {
         /// `dtype`
@@ -9838,6 +15492,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::new_zeros_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.new_zeros_with([3, 1], torch::options::NewZeros { dtype: Some(DType::I64) });
+    /// assert_eq!(y.shape(), [3, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct NewZeros {
         /// `dtype`
@@ -9849,6 +15512,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::nll_loss_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-2.125, -2.875, -1.625, -2.375, -1.125]);
+    /// let target = tensor!(1);
+    /// let y = x.nll_loss_with(&target, torch::options::NllLoss { weight: None, reduction: 2, ..Default::default() });
+    /// assert_eq!(y.item::<f32>()?, 2.875);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct NllLoss {
         /// `weight`
@@ -9864,6 +15536,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::nonzero_static_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1, 0, 1, -1, 0], [1, -1, 0, 1, -1]]);
+    /// let y = x.nonzero_static_with(4, torch::options::NonzeroStatic::default());
+    /// assert_eq!(y.shape(), [4, 2]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0, 2, 0, 3, 1, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct NonzeroStatic {
         /// `fill_value`
@@ -9875,6 +15556,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::normalize_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.normalize_with(torch::options::Normalize { p: 1.0, dim: vec![0], ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.544, 0.2376, 0.5325217, 0.456, 0.76240003, 0.46747825]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Normalize {
         /// `p`
@@ -9890,6 +15580,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::one_hot_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0, 3, 2], [1, 0, 3]]);
+    /// let y = x.one_hot_with(torch::options::OneHot { num_classes: 4 });
+    /// assert_eq!(y.shape(), [2, 3, 4]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct OneHot {
         /// `num_classes`
@@ -9901,6 +15599,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::ones_like_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.ones_like_with(torch::options::OnesLike { dtype: Some(DType::I64) });
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct OnesLike {
         /// `dtype`
@@ -9912,6 +15618,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::ormqr_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.125, -0.875], [0.375, -0.375], [0.875, 0.125]]; DType::F64);
+    /// let input2 = tensor!([1.313, 0.938]; DType::F64);
+    /// let input3 = tensor!([[-1.25, 1.25], [-0.25, -1.75], [0.75, -0.75]]; DType::F64);
+    /// let y = x.ormqr_with(&input2, &input3, torch::options::Ormqr::default());
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.4405239599609375, 0.2321672724609376, 0.20011601501464843, -0.40224977282714836, 1.4766118475341796, -1.4244239490966797]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Ormqr {
         /// `left`
@@ -9925,6 +15642,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::overlap_add_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-9, -8, -7, -6], [-5, -4, -3, -2], [-1, 0, 1, 2]]);
+    /// let y = x.overlap_add_with(0, 6, torch::options::OverlapAdd::default());
+    /// assert_eq!(y.to_vec::<i64>()?, [-9, -13, -12, -9, -1, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct OverlapAdd {
         /// `stride`
@@ -9938,6 +15663,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::pad_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-9, -8, -7, -6, -5]]);
+    /// let y = x.pad_with([-1, 2], torch::options::Pad { mode: "circular", ..Default::default() });
+    /// assert_eq!(y.shape(), [1, 6]);
+    /// assert_eq!(y.to_vec::<i64>()?, [-8, -7, -6, -5, -8, -7]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Pad {
         /// `mode`
@@ -9951,6 +15685,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::pdist_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]);
+    /// let y = x.pdist_with(torch::options::Pdist { p: 1.0 });
+    /// assert_eq!(y.to_vec::<f32>()?, [8.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Pdist {
         /// `p`
@@ -9962,6 +15704,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::pinverse_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.5, 2.0], [4.0, 1.0], [1.0, -2.0]]; DType::F64);
+    /// let y = x.pinverse_with(torch::options::Pinverse::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f64>()?, [-0.010256410256410258, 0.22564102564102567, 0.10256410256410256, 0.22564102564102567, 0.03589743589743591, -0.25641025641025644]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Pinverse {
         /// `rcond`
@@ -9973,6 +15724,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::prod_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.156, 0.594, 1.531], [0.969, 1.906, 1.344]]);
+    /// let y = x.prod_with(1, torch::options::Prod::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0512826, 2.4822524]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Prod {
         /// `dtype`
@@ -9984,6 +15743,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::pseudo_inverse_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[2.0, 1.0], [1.0, 3.0]]; DType::F64);
+    /// let limit = tensor!(0.01; DType::F64);
+    /// let y = x.pseudo_inverse_with(&limit, torch::options::PseudoInverse { hermitian: true });
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f64>()?, [0.6000000000000001, -0.19999999999999998, -0.2, 0.39999999999999997]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct PseudoInverse {
         /// `hermitian`
@@ -9995,6 +15764,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::put_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let index = tensor!([1, 2, 3, 4]);
+    /// let source = tensor!([-1.25, 1.25, -0.25, -1.75]);
+    /// let y = x.put_with(&index, &source, torch::options::Put { accumulate: true });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -3.0, 2.0, -1.0, 0.0, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Put {
         /// `accumulate`
@@ -10006,6 +15786,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::quantile_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75, 0.75, -0.75, 1.75, 0.25]);
+    /// let q = tensor!([0.1, 0.5, 0.9]);
+    /// let y = x.quantile_with(&q, 0, torch::options::Quantile { interpolation: "lower" });
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.75, -0.25, 0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Quantile {
         /// `interpolation`
@@ -10017,6 +15806,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::repeat_interleave_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.repeat_interleave_with(2, torch::options::RepeatInterleave::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -0.25, -1.75, -1.75, 0.75, 0.75, -0.75, -0.75, 1.75, 1.75, 0.25, 0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct RepeatInterleave {
         /// `dim`
@@ -10030,6 +15827,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::roll_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.roll_with([1, -1], torch::options::Roll { dims: vec![0,1] });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.75, 0.25, -0.75, -1.75, 0.75, -0.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Roll {
         /// `dims`
@@ -10041,6 +15847,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::rot90_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.rot90_with(torch::options::Rot90 { k: -1, ..Default::default() });
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.75, -0.25, 1.75, -1.75, 0.25, 0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Rot90 {
         /// `k`
@@ -10054,6 +15869,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::round_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, -7.875, 3.375], [-3.375, 7.875, 1.125]]);
+    /// let y = x.round_with(torch::options::Round { decimals: 3 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, -7.875, 3.375, -3.375, 7.875, 1.125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Round {
         /// `decimals`
@@ -10065,6 +15889,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::rsub_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let other = tensor!([1.25, -0.25, -1.75]);
+    /// let y = x.rsub_with(&other, torch::options::Rsub { alpha: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.375, 0.625, -2.125, 1.625, -1.125, -1.875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Rsub {
         /// `alpha`
@@ -10076,6 +15910,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::slice_scatter_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125], [-1.625, -0.375], [0.875, -1.875]]);
+    /// let src = tensor!([[1.25, -0.25], [-1.75, 0.75]]);
+    /// let y = x.slice_scatter_with(&src, torch::options::SliceScatter { start: Some(1), end: Some(5), step: 2, ..Default::default() });
+    /// assert_eq!(y.shape(), [5, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 0.125, 1.25, -0.25, -0.125, 1.125, -1.75, 0.75, 0.875, -1.875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct SliceScatter {
         /// `dim`
@@ -10093,6 +15937,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::smooth_l1_loss_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.438, 1.063, 1.688], [1.313, 1.938, 1.563]]);
+    /// let target = tensor!([[-1.188, -1.563, -1.938], [-1.313, -1.688, -1.063]]);
+    /// let y = x.smooth_l1_loss_with(&target, torch::options::SmoothL1Loss { reduction: 0, beta: 5.0 });
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.68958753, 0.68958753, 1.3147876, 0.68958753, 1.3147876, 0.68958753]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct SmoothL1Loss {
         /// `reduction`
@@ -10106,6 +15960,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::soft_margin_loss_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([500.0, -500.0, 0.0]);
+    /// let target = tensor!([1.0, 1.0, 1.0]);
+    /// let y = x.soft_margin_loss_with(&target, torch::options::SoftMarginLoss { reduction: 0 });
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 500.0, 0.6931472]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct SoftMarginLoss {
         /// `reduction`
@@ -10117,6 +15980,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::softmax_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2.25, 0.25, 2.75, -2.75, -0.25], [2.25, -3.25, -0.75, 1.75, -3.75]]);
+    /// let y = x.softmax_with(-1, torch::options::Softmax::default());
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.005896531, 0.07183445, 0.87512285, 0.003576427, 0.0435698, 0.6013651, 0.0024576418, 0.029940205, 0.3647464, 0.0014906352]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Softmax {
         /// `dtype`
@@ -10128,6 +16000,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::softmin_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-2.25, 0.25, 2.75, -2.75, -0.25], [2.25, -3.25, -0.75, 1.75, -3.75]]);
+    /// let y = x.softmin_with(-1, torch::options::Softmin::default());
+    /// assert_eq!(y.shape(), [2, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.3480828, 0.028572375, 0.0023453636, 0.5738915, 0.047107887, 0.0014906352, 0.3647464, 0.029940205, 0.0024576418, 0.6013651]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Softmin {
         /// `dtype`
@@ -10139,6 +16020,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::softplus_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.625, -4.375, 1.875], [-1.875, 4.375, 0.625]]);
+    /// let y = x.softplus_with(torch::options::Softplus::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.4287007, 0.01250957, 2.0176752, 0.14267506, 4.38751, 1.0537007]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Softplus {
         /// `beta`
@@ -10152,6 +16042,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::softshrink_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[1.65, 0.75, 2.25], [1.35, 2.85, 1.95]]);
+    /// let y = x.softshrink_with(torch::options::Softshrink::default());
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.15, 0.25, 1.75, 0.85, 2.35, 1.45]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Softshrink {
         /// `lambd`
@@ -10163,6 +16062,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::sort_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let (y, z) = x.sort_with(torch::options::Sort { dim: 0, descending: true });
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.875, 1.125, 1.375, 0.625, -0.125, 0.125, -0.625, -0.375, -1.125, -1.875, -1.625, -1.375]);
+    /// assert_eq!(z.shape(), [3, 4]);
+    /// assert_eq!(z.to_vec::<i64>()?, [2, 1, 0, 2, 1, 0, 2, 1, 0, 2, 1, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Sort {
         /// `dim`
@@ -10176,6 +16086,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::std_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.std_with(1, torch::options::Std::default());
+    /// assert_eq!(y.to_vec::<f32>()?, [1.266557, 1.1273124, 1.266557]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Std {
         /// `correction`
@@ -10187,6 +16105,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::std_mean_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let (y, z) = x.std_mean_with(keep([0]), torch::options::StdMean { correction: Some(torch::Scalar::Int(0)) });
+    /// assert_eq!(y.shape(), [1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.8164966, 1.2472192, 1.2472192, 0.8164966]);
+    /// assert_eq!(z.shape(), [1, 4]);
+    /// assert_eq!(z.to_vec::<f32>()?, [-0.125, -0.20833333, -0.29166666, -0.375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct StdMean {
         /// `correction`
@@ -10198,6 +16127,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::stft_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = torch::linspace(-1.0, 1.0, 40).reshape([2, 20]);
+    /// let window = tensor!([0.969, 0.781, 0.594, 0.906, 0.719, 0.531]);
+    /// let y = x.stft_with(8, torch::options::Stft { hop_length: Some(3), win_length: Some(6), window: Some(window), center: true, pad_mode: "constant", normalized: true, onesided: Some(false), ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 8, 7, 2]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Stft {
         /// `hop_length`
@@ -10235,6 +16173,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::sub_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.125, -0.875]);
+    /// let other = tensor!([0.625, -0.125]);
+    /// let y = x.sub_with(&other, torch::options::Sub { alpha: torch::Scalar::Float(0.5) });
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.4375, -0.8125]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Sub {
         /// `alpha`
@@ -10246,6 +16193,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::sum_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75, 0.75], [-0.75, 1.75, 0.25]]);
+    /// let y = x.sum_with(.., torch::options::Sum::default());
+    /// assert_eq!(y.item::<f32>()?, 0.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Sum {
         /// `dtype`
@@ -10257,6 +16212,18 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::svd_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[0.5, 2.0, 1.0], [4.0, 1.0, -1.0]]; DType::F64);
+    /// let (y, z, w) = x.svd_with(torch::options::Svd::default());
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f64>()?, [0.2181528108906758, 0.9759146228541188, 0.9759146228541188, -0.2181528108906758]);
+    /// assert_eq!(z.to_vec::<f64>()?, [4.320950165822441, 2.139950855622396]);
+    /// assert_eq!(w.shape(), [3, 2]);
+    /// assert_eq!(w.to_vec::<f64>()?, [0.9286695617555305, -0.1797489559748646, 0.32683094931428613, 0.810147779918679, -0.17536925511364052, 0.5579882503411533]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Svd {
         /// `some`
@@ -10270,6 +16237,16 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::take_along_dim_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let indices = tensor!([[1, 0], [3, 2], [1, 0]]);
+    /// let y = x.take_along_dim_with(&indices, torch::options::TakeAlongDim { dim: Some(1) });
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.125, -1.125, -0.375, -1.625, -1.875, 0.875]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct TakeAlongDim {
         /// `dim`
@@ -10281,6 +16258,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::topk_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125], [1.375, -1.375], [-0.125, 1.125], [-1.625, -0.375], [0.875, -1.875]]);
+    /// let (y, z) = x.topk_with(2, torch::options::Topk { dim: 0, largest: false, ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.625, -1.875, -1.125, -1.375]);
+    /// assert_eq!(z.shape(), [2, 2]);
+    /// assert_eq!(z.to_vec::<i64>()?, [3, 4, 0, 1]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Topk {
         /// `dim`
@@ -10296,6 +16284,18 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::triangular_solve_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-0.25, -1.75], [0.75, -0.75], [1.75, 0.25]]; DType::F64);
+    /// let A = tensor!([[4.0, 9.0, 9.0], [1.0, 5.0, 9.0], [-1.0, 0.5, 3.0]]; DType::F64);
+    /// let (y, z) = x.triangular_solve_with(&A, torch::options::TriangularSolve { upper: false, ..Default::default() });
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f64>()?, [0.6499999999999999, 0.04999999999999993, -0.9, -0.3, 0.5833333333333334, 0.08333333333333333]);
+    /// assert_eq!(z.shape(), [3, 3]);
+    /// assert_eq!(z.to_vec::<f64>()?, [4.0, 9.0, 9.0, 1.0, 5.0, 9.0, -1.0, 0.5, 3.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct TriangularSolve {
         /// `upper`
@@ -10311,6 +16311,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::tril_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.tril_with(torch::options::Tril::default());
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.125, 0.0, 0.0, 0.0, -0.125, 1.125, 0.0, 0.0, 0.875, -1.875, -0.625, 0.0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Tril {
         /// `diagonal`
@@ -10322,6 +16331,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::triu_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.triu_with(torch::options::Triu { diagonal: 1 });
+    /// assert_eq!(y.shape(), [3, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.125, 1.375, -1.375, 0.0, 0.0, -1.625, -0.375, 0.0, 0.0, 0.0, 0.625]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Triu {
         /// `diagonal`
@@ -10333,6 +16351,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::upsample_nearest1d_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[-0.25, -1.75, 0.75, -0.75], [1.75, 0.25, -1.25, 1.25]]]);
+    /// let y = x.upsample_nearest1d_with(6, torch::options::UpsampleNearest1d::default());
+    /// assert_eq!(y.shape(), [1, 2, 6]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -0.25, -1.75, 0.75, 0.75, -0.75, 1.75, 1.75, 0.25, -1.25, -1.25, 1.25]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct UpsampleNearest1d {
         /// `scales`
@@ -10344,6 +16371,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::upsample_nearest2d_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[[-0.25, -1.75], [0.75, -0.75], [1.75, 0.25]]]]);
+    /// let y = x.upsample_nearest2d_with([4, 5], torch::options::UpsampleNearest2d::default());
+    /// assert_eq!(y.shape(), [1, 1, 4, 5]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct UpsampleNearest2d {
         /// `scales_h`
@@ -10357,6 +16392,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::upsample_nearest3d_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[[[[-0.25], [-1.75]], [[0.75], [-0.75]], [[1.75], [0.25]]]]]);
+    /// let y = x.upsample_nearest3d_with([2, 3, 2], torch::options::UpsampleNearest3d::default());
+    /// assert_eq!(y.shape(), [1, 1, 2, 3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.25, -0.25, -0.25, -0.25, -1.75, -1.75, 0.75, 0.75, 0.75, 0.75, -0.75, -0.75]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct UpsampleNearest3d {
         /// `scales_d`
@@ -10372,6 +16416,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::var_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let y = x.var_with(keep([0, 1]), torch::options::Var { correction: Some(torch::Scalar::Int(0)) });
+    /// assert_eq!(y.shape(), [1, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.1197916]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Var {
         /// `correction`
@@ -10383,6 +16436,17 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::var_mean_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[-1.125, 0.125, 1.375, -1.375], [-0.125, 1.125, -1.625, -0.375], [0.875, -1.875, -0.625, 0.625]]);
+    /// let (y, z) = x.var_mean_with(keep([0]), torch::options::VarMean { correction: Some(torch::Scalar::Int(0)) });
+    /// assert_eq!(y.shape(), [1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.6666667, 1.5555557, 1.5555557, 0.6666667]);
+    /// assert_eq!(z.shape(), [1, 4]);
+    /// assert_eq!(z.to_vec::<f32>()?, [-0.125, -0.20833333, -0.29166666, -0.375]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct VarMean {
         /// `correction`
@@ -10394,6 +16458,15 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::windows_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([[true, false, true, true], [false, true, true, false]]);
+    /// let y = x.windows_with(-1, 2, torch::options::Windows { stride: 2, ..Default::default() });
+    /// assert_eq!(y.shape(), [2, 2, 2]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, false, true, true, false, true, true, false]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct Windows {
         /// `stride`
@@ -10407,6 +16480,14 @@ pub mod options {
         }
     }
     /// Options of [`crate::Tensor::zeros_like_with`].
+    ///
+    /// ```
+    /// # use rtx_tensor::{self as torch, DType, keep, tensor};
+    /// let x = tensor!([-0.25, -1.75]);
+    /// let y = x.zeros_like_with(torch::options::ZerosLike { dtype: Some(DType::I64) });
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0]);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     #[derive(Clone, Debug)]
     pub struct ZerosLike {
         /// `dtype`

@@ -28,10 +28,17 @@ impl Drawn {
     pub fn in_f64(self) -> Drawn {
         self.with_floats(DType::F64)
     }
-    /// The same with `dtype` in place of every float type.
+    /// The same with `dtype` in place of every float type; for integers the numbers are rounded away from zero, and
+    /// without a sign where there is none.
     pub fn with_floats(self, dtype: DType) -> Drawn {
+        let whole = |x: f64| match dtype {
+            DType::Bool => Value::Int(i128::from(x > 0.0)),
+            DType::U8 | DType::U16 | DType::U32 | DType::U64 => Value::Int(x.abs().ceil() as i128),
+            _ => Value::Int((x.signum() * x.abs().ceil()) as i128),
+        };
         let wide = |t: Tensor| match t.ty.dtype.is_float() {
-            true => Tensor::new(Type::new(dtype, t.ty.shape), t.elements),
+            true if dtype.is_float() => Tensor::new(Type::new(dtype, t.ty.shape), t.elements),
+            true => Tensor::new(Type::new(dtype, t.ty.shape), t.elements.iter().map(|e| whole(e.float())).collect()),
             false => t,
         };
         match self {

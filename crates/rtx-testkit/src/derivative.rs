@@ -120,7 +120,8 @@ fn record_alone(program: Program<'_>, inputs: &[Tensor]) -> Result<(Graph, Vec<V
     Ok((graph, values, outs))
 }
 
-fn random_like(graph: &Graph, v: ValueId, random: &mut Random) -> Tensor {
+/// Random elements for a value, of its type.
+pub fn random_like(graph: &Graph, v: ValueId, random: &mut Random) -> Tensor {
     let ty = graph.ty(v).clone();
     let elements = (0..ty.shape.numel()).map(|_| Value::Float(random.float(-1.0, 1.0))).collect();
     Tensor::new(ty, elements)

@@ -10,6 +10,6 @@ mod random;
 pub mod transforms;
 
 pub use arguments::{Drawn, draw, record, record_with};
-pub use compare::{compare, compare_node};
-pub use derivative::{Program, check_derivative, check_second_derivative};
+pub use compare::{compare, compare_node, compare_node_as_sum};
+pub use derivative::{Program, check_derivative, check_second_derivative, random_like};
 pub use random::Random;

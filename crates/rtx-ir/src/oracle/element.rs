@@ -287,9 +287,10 @@ const EULER_GAMMA: f64 = 0.577_215_664_901_532_9;
 /// `ζ(k) - 1`: its terms to 20, the rest by the formula of Euler and Maclaurin.
 fn zeta_less_1(k: i32) -> f64 {
     let (n, s) = (20f64, f64::from(k));
-    let rest = n.powi(1 - k) / (s - 1.0) - n.powi(-k) / 2.0 + s * n.powi(-k - 1) / 12.0
-        - s * (s + 1.0) * (s + 2.0) * n.powi(-k - 3) / 720.0
-        + s * (s + 1.0) * (s + 2.0) * (s + 3.0) * (s + 4.0) * n.powi(-k - 5) / 30_240.0;
+    let rising = |terms: i32| (0..terms).map(|i| s + f64::from(i)).product::<f64>() * n.powi(-k - terms);
+    let rest = n.powi(1 - k) / (s - 1.0) - n.powi(-k) / 2.0 + rising(1) / 12.0 - rising(3) / 720.0
+        + rising(5) / 30_240.0
+        - rising(7) / 1_209_600.0;
     (2..=20).rev().map(|m| f64::from(m).powi(-k)).sum::<f64>() + rest
 }
 
@@ -574,6 +575,7 @@ mod tests {
         near(lgamma(10.0), 12.801_827_480_081_469);
         near(lgamma(-0.5), 1.265_512_123_484_645_4);
         near(lgamma(1.5), -0.120_782_237_635_245_22);
+        assert!((lgamma(1.468_75) + 0.121_461_830_587_650_7).abs() < 1e-15, "the zeta function to all its digits");
         near(digamma(1.0), -0.577_215_664_901_532_9);
         near(digamma(0.5), -1.963_510_026_021_423_5);
         near(digamma(-1.5), 0.703_156_640_645_243_2);
