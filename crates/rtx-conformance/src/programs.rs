@@ -202,28 +202,33 @@ fn count_graph(graph: &Graph, wanted: &[ValueId], counts: &mut BTreeMap<&'static
 }
 
 type Call = fn(&mut Run) -> Result<()>;
+/// A call that nothing refuses.
+macro_rules! always {
+    ($call:ident) => {
+        |r| {
+            r.$call();
+            Ok(())
+        }
+    };
+}
 /// Every kind of call: its name, how often it is drawn, what it does.
 const CALLS: &[(&str, usize, Call)] = &[
-    ("create", 1, |r| done(r.create())),
-    ("pointwise", 2, |r| done(r.pointwise())),
-    ("binary", 2, |r| done(r.binary())),
-    ("number", 1, |r| done(r.number())),
-    ("reduction", 1, |r| done(r.reduction())),
-    ("rows", 1, |r| done(r.rows())),
-    ("product", 1, |r| done(r.product())),
-    ("view", 2, |r| done(r.view())),
-    ("write", 2, |r| done(r.write())),
-    ("move", 1, |r| done(r.move_elements())),
+    ("create", 1, always!(create)),
+    ("pointwise", 2, always!(pointwise)),
+    ("binary", 2, always!(binary)),
+    ("number", 1, always!(number)),
+    ("reduction", 1, always!(reduction)),
+    ("rows", 1, always!(rows)),
+    ("product", 1, always!(product)),
+    ("view", 2, always!(view)),
+    ("write", 2, always!(write)),
+    ("move", 1, always!(move_elements)),
     ("gradient", 1, |r| r.gradient()),
-    ("transform", 1, |r| done(r.transform())),
+    ("transform", 1, always!(transform)),
     ("primitive", 6, |r| r.of_table(&usable().primitives)),
     ("composite", 1, |r| r.of_table(&usable().composites)),
     ("drop or read", 2, |r| r.drop_or_read()),
 ];
-
-fn done((): ()) -> Result<()> {
-    Ok(())
-}
 
 /// A program that is running.
 struct Run {
