@@ -72,10 +72,8 @@ mod tests {
                 file = path;
             } else if line.starts_with("@@") {
                 hunks.push((file, Vec::new()));
-            } else if let (Some((_, lines)), false) = (hunks.last_mut(), line.starts_with("--- ")) {
-                if !line.starts_with('-') {
-                    lines.push(line.get(1..).unwrap_or_default());
-                }
+            } else if let (Some((_, lines)), false) = (hunks.last_mut(), line.starts_with('-')) {
+                lines.push(line.get(1..).unwrap_or_default());
             }
         }
         hunks
