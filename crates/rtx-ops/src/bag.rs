@@ -130,11 +130,10 @@ impl Bags {
                 let offsets = as_indices(b, def, offsets)?;
                 let given = b.shape(offsets).numel();
                 let count = if args.flag(9)? { given.saturating_sub(1) } else { given };
-                let starts = b.slice(offsets, 0, 0, count)?;
-                // How many bags begin up to an index.
+                // How many bags begin up to an index; from an offset that only ends the last bag on it is `count`, none.
                 let (ones, zeros) =
-                    (b.full(DType::I64, &[count].into(), 1i64)?, b.zeros(DType::I64, &[len + 1].into())?);
-                let begin = b.prim(Prim::Scatter { axis: 0, op: ScatterOp::Add }, &[zeros, starts, ones])?;
+                    (b.full(DType::I64, &[given].into(), 1i64)?, b.zeros(DType::I64, &[len + 1].into())?);
+                let begin = b.prim(Prim::Scatter { axis: 0, op: ScatterOp::Add }, &[zeros, offsets, ones])?;
                 let begin = b.slice(begin, 0, 0, len)?;
                 let number = b.prim(Prim::Scan { fold: Fold::Sum, axis: 0, reverse: false }, &[begin])?;
                 (b.sub(number, 1.0)?, count)

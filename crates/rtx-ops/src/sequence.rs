@@ -171,12 +171,8 @@ pub static CTC: OpDef = OpDef {
     },
     infer: |op, inputs| {
         rules::check_arity(op, inputs, 4)?;
-        let (x, targets) = (inputs[0], inputs[1]);
-        let fits = x.rank() == 3 && targets.rank() == 2 && targets.shape.dim(0) == x.shape.dim(1);
-        let line = |t: &Type| t.dtype == DType::I64 && t.shape.iter().eq([x.shape.dim(1)]);
-        if !fits || !x.dtype.is_float() || !line(inputs[2]) || !line(inputs[3]) {
-            return Err(rules::refuse(op.name(), Kind::Shape, format_args!("does not fit: {}", rules::show(inputs))));
-        }
+        check_sequences(op, inputs)?;
+        let x = inputs[0];
         Ok(smallvec![Type { dtype: x.dtype, shape: [x.shape.dim(1)].into_iter().collect() }])
     },
     body: Body::Composite(|b, attrs, v| {
@@ -396,8 +392,20 @@ pub static CTC_BACKWARD: OpDef = OpDef {
     ],
     ..OpDef::DEFAULT
 };
+/// Whether log_probs, targets and their lengths are of one batch; what follows them is a number for each sequence.
+fn check_sequences(op: &Op, inputs: &[&Type]) -> Result<()> {
+    let (x, targets) = (inputs[0], inputs[1]);
+    let fits = x.rank() == 3 && targets.rank() == 2 && targets.shape.dim(0) == x.shape.dim(1);
+    let line = |t: &Type, dtype: DType| t.dtype == dtype && t.shape.iter().eq([x.shape.dim(1)]);
+    let numbers = || inputs[2..4].iter().all(|t| line(t, DType::I64)) && inputs[4..].iter().all(|t| line(t, x.dtype));
+    if !fits || !x.dtype.is_float() || !numbers() {
+        return Err(rules::refuse(op.name(), Kind::Shape, format_args!("does not fit: {}", rules::show(inputs))));
+    }
+    Ok(())
+}
 fn infer_backward(op: &Op, inputs: &[&Type]) -> Result<Types> {
     rules::check_arity(op, inputs, 6)?;
+    check_sequences(op, inputs)?;
     Ok(smallvec![inputs[0].clone()])
 }
 fn ctc_backward(b: &mut Builder<'_>, attrs: &[Attr], v: &[ValueId]) -> Result<Outs> {
