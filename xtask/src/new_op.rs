@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn the_worked_example_is_the_source() -> Result<(), String> {
         let page = fs::read_to_string(root().join("docs/adding-an-op.md")).map_err(|e| e.to_string())?;
-        let diffs = page.split("```diff\n").skip(1).filter_map(|part| part.split("```").next());
+        let diffs = page.split("````diff\n").skip(1).filter_map(|part| part.split("````").next());
         let hunks: Vec<_> = diffs.flat_map(hunks).collect();
         assert_eq!(hunks.len(), 3, "a list line, a literal, a struct");
         for (file, lines) in hunks {

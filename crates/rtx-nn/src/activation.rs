@@ -167,6 +167,14 @@ activations! {
 }
 
 /// `x / (1 + |x|)`.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer};
+/// # use rtx_tensor::{self as torch, tensor};
+/// let y = nn::Softsign.forward(&tensor!([-1., 0., 2.]));
+/// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 0.6666667]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, Module)]
 pub struct Softsign;
 

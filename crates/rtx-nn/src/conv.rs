@@ -9,6 +9,16 @@ fn each<const N: usize>(sizes: impl IntoShape) -> [i64; N] {
 }
 
 /// What stands around a tensor in a convolution.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let layer = nn::Conv1d::new(1, 1, 2).padding(1).padding_mode(nn::PaddingMode::Circular).no_bias();
+/// layer.weight.set_data(&torch::ones([1, 1, 2]));
+/// let y = layer.forward(&tensor!([[[1., 2., 3.]]])); // sums of neighbours in 3 1 2 3 1
+/// assert_eq!(y.to_vec::<f32>()?, [4.0, 3.0, 5.0, 4.0]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PaddingMode {
     /// Zeros.
@@ -180,6 +190,8 @@ convolutions! {
     /// assert_eq!(nn::Conv1d::new(3, 6, 3).padding(1).forward(&x).shape(), [1, 6, 8]);
     /// assert_eq!(nn::Conv1d::new(3, 6, 3).stride(2).padding(1).groups(3).no_bias().forward(&x).shape(), [1, 6, 4]);
     /// assert_eq!(nn::Conv1d::new(3, 6, 3).dilation(2).same_padding().forward(&x).shape(), [1, 6, 8]);
+    /// let mirrored = nn::Conv1d::new(3, 6, 3).padding(1).padding_mode(nn::PaddingMode::Reflect);
+    /// assert_eq!(mirrored.forward(&x).shape(), [1, 6, 8]);
     /// # Ok::<(), torch::Error>(())
     /// ```
     Conv1d 1 conv1d false;
@@ -192,6 +204,8 @@ convolutions! {
     /// assert_eq!(nn::Conv2d::new(3, 6, 3).padding(1).forward(&x).shape(), [1, 6, 8, 8]);
     /// assert_eq!(nn::Conv2d::new(3, 6, 3).stride(2).padding(1).groups(3).no_bias().forward(&x).shape(), [1, 6, 4, 4]);
     /// assert_eq!(nn::Conv2d::new(3, 6, 3).dilation(2).same_padding().forward(&x).shape(), [1, 6, 8, 8]);
+    /// let mirrored = nn::Conv2d::new(3, 6, 3).padding(1).padding_mode(nn::PaddingMode::Reflect);
+    /// assert_eq!(mirrored.forward(&x).shape(), [1, 6, 8, 8]);
     /// # Ok::<(), torch::Error>(())
     /// ```
     Conv2d 2 conv2d false;
@@ -204,6 +218,8 @@ convolutions! {
     /// assert_eq!(nn::Conv3d::new(3, 6, 3).padding(1).forward(&x).shape(), [1, 6, 8, 8, 8]);
     /// assert_eq!(nn::Conv3d::new(3, 6, 3).stride(2).padding(1).groups(3).no_bias().forward(&x).shape(), [1, 6, 4, 4, 4]);
     /// assert_eq!(nn::Conv3d::new(3, 6, 3).dilation(2).same_padding().forward(&x).shape(), [1, 6, 8, 8, 8]);
+    /// let mirrored = nn::Conv3d::new(3, 6, 3).padding(1).padding_mode(nn::PaddingMode::Reflect);
+    /// assert_eq!(mirrored.forward(&x).shape(), [1, 6, 8, 8, 8]);
     /// # Ok::<(), torch::Error>(())
     /// ```
     Conv3d 3 conv3d false;
@@ -215,7 +231,8 @@ convolutions! {
     /// let x = torch::ones([1, 3, 8]);
     /// let layer = nn::ConvTranspose1d::new(3, 6, 3).stride(2).padding(1).output_padding(1);
     /// assert_eq!(layer.forward(&x).shape(), [1, 6, 16]);
-    /// let layer = nn::ConvTranspose1d::new(3, 6, 3).padding(2).dilation(2).groups(3).no_bias();
+    /// let layer =
+    ///     nn::ConvTranspose1d::new(3, 6, 3).padding(2).dilation(2).groups(3).no_bias().padding_mode(nn::PaddingMode::Zeros);
     /// assert_eq!(layer.forward(&x).shape(), [1, 6, 8]);
     /// # Ok::<(), torch::Error>(())
     /// ```
@@ -228,7 +245,8 @@ convolutions! {
     /// let x = torch::ones([1, 3, 8, 8]);
     /// let layer = nn::ConvTranspose2d::new(3, 6, 3).stride(2).padding(1).output_padding(1);
     /// assert_eq!(layer.forward(&x).shape(), [1, 6, 16, 16]);
-    /// let layer = nn::ConvTranspose2d::new(3, 6, 3).padding(2).dilation(2).groups(3).no_bias();
+    /// let layer =
+    ///     nn::ConvTranspose2d::new(3, 6, 3).padding(2).dilation(2).groups(3).no_bias().padding_mode(nn::PaddingMode::Zeros);
     /// assert_eq!(layer.forward(&x).shape(), [1, 6, 8, 8]);
     /// # Ok::<(), torch::Error>(())
     /// ```
@@ -241,7 +259,8 @@ convolutions! {
     /// let x = torch::ones([1, 3, 8, 8, 8]);
     /// let layer = nn::ConvTranspose3d::new(3, 6, 3).stride(2).padding(1).output_padding(1);
     /// assert_eq!(layer.forward(&x).shape(), [1, 6, 16, 16, 16]);
-    /// let layer = nn::ConvTranspose3d::new(3, 6, 3).padding(2).dilation(2).groups(3).no_bias();
+    /// let layer =
+    ///     nn::ConvTranspose3d::new(3, 6, 3).padding(2).dilation(2).groups(3).no_bias().padding_mode(nn::PaddingMode::Zeros);
     /// assert_eq!(layer.forward(&x).shape(), [1, 6, 8, 8, 8]);
     /// # Ok::<(), torch::Error>(())
     /// ```

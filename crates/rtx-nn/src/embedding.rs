@@ -94,6 +94,16 @@ impl BagMode {
 }
 
 /// What [`EmbeddingBag::forward_with`] takes beside the ids.
+///
+/// ```
+/// # use rtx_nn::{self as nn, Layer, Module};
+/// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+/// let bags = nn::EmbeddingBag::new(10, 4);
+/// let offsets = tensor!([0, 3]); // the bags 1 2 3 and 4
+/// let y = bags.forward_with(&tensor!([1, 2, 3, 4]), nn::Bags { offsets: Some(&offsets), weights: None });
+/// assert_eq!(y.shape(), [2, 4]);
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bags<'a> {
     /// Where each bag begins in ids of one dim, `[bags]`.
@@ -113,7 +123,11 @@ pub struct Bags<'a> {
 /// let bags = nn::EmbeddingBag::new(10, 4).mode(nn::BagMode::Sum);
 /// let ids = tensor!([[1, 2], [3, 4]]); // two bags
 /// assert_eq!(bags.forward(&ids).shape(), [2, 4]);
-/// assert_eq!(bags.forward_with(&ids, nn::Bags { weights: Some(&tensor!([[1., 0.5], [1., 0.]])), ..Default::default() }).shape(), [2, 4]);
+/// assert_eq!(bags.forward_weighted(&ids, &tensor!([[1., 0.5], [1., 0.]])).shape(), [2, 4]);
+/// // The same bags in one line, with where each begins and where the last one ends; row 0 counts nothing.
+/// let (line, offsets) = (tensor!([1, 2, 3, 4]), tensor!([0, 2, 4]));
+/// let bags = bags.padding(0).include_last_offset();
+/// assert_eq!(bags.forward_with(&line, nn::Bags { offsets: Some(&offsets), weights: None }).shape(), [2, 4]);
 /// # Ok::<(), torch::Error>(())
 /// ```
 #[derive(Clone, Debug, Module)]

@@ -358,6 +358,16 @@ losses! {
     }
     /// -log of the probability that an output sequence, its repetitions and blanks removed, is the target (Graves et al.,
     /// 2006).
+    ///
+    /// ```
+    /// # use rtx_nn::{self as nn, Layer, Module};
+    /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
+    /// let log_probs = torch::zeros([4, 1, 3]).log_softmax(-1); // 4 steps, 1 sequence, 3 classes: all equally likely
+    /// let loss = nn::CTCLoss::new().blank(0).zero_infinity(true).reduction("sum");
+    /// let loss = loss.forward(&log_probs, &tensor!([[1, 2]]), &tensor!([4]), &tensor!([2]));
+    /// assert!((loss.item::<f32>()? - (81f32 / 15.0).ln()).abs() < 1e-5); // 15 of 81 ways read "1 2"
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     CTCLoss "ctc_loss"(log_probs, targets, input_lengths, target_lengths) {
         /// The class that stands for nothing; 0 at first.
         blank: i64 = 0;
@@ -374,7 +384,7 @@ type Distance = Arc<dyn Fn(&Tensor, &Tensor) -> Tensor + Send + Sync>;
 /// ```
 /// use rtx_nn::TripletMarginWithDistanceLoss;
 /// let city_block = |x: &rtx_tensor::Tensor, y: &rtx_tensor::Tensor| (x - y).abs().sum(-1);
-/// let loss = TripletMarginWithDistanceLoss::new().distance(city_block).margin(2.0);
+/// let loss = TripletMarginWithDistanceLoss::new().distance(city_block).margin(2.0).swap(true).reduction("mean");
 /// let (near, far) = (rtx_tensor::zeros([4, 3]), rtx_tensor::ones([4, 3]));
 /// assert_eq!(loss.forward(&near, &far, &near).item::<f32>().unwrap(), 5.0);
 /// ```

@@ -185,6 +185,8 @@ fn fit(p: &Parameter, arg: &Arg, read: Option<Read<'_>>) -> Result<(Fit, Arg)> {
     match arg {
         Arg::None if ty.optional || p.default == Some("None") => Ok((Fit::Exact, Arg::None)),
         Arg::None => Ok((if p.default.is_some() { Fit::Loose } else { Fit::No }, Arg::None)),
+        // torch.nn.functional takes the word, its operators the number that stands for it.
+        Arg::Str(_) if p.name == "reduction" => Ok((Fit::Exact, arg.clone())),
         _ if ty.list => fit_list(&ty, arg, read),
         _ => fit_one(ty.base, arg, read),
     }
