@@ -1,4 +1,5 @@
-//! Products and attention of halves on a GPU against the processor's in f32: every layout, ragged edges, gradients.
+//! Products and attention of halves on a GPU against the processor's in f32: every layout, ragged edges, gradients; and
+//! what is too large for a sample, against the processor's bits.
 use rustytorch::{self as torch, Device, prelude::*};
 
 /// Relative error that results rounded to halves may have.
@@ -70,13 +71,13 @@ fn attention(half: DType, sizes: [usize; 5], causal: bool, lie: u8, device: &Dev
     Ok((format!("attention {half} {sizes:?} causal {causal} lie {lie}"), errors))
 }
 
-/// Sums that are split over launches have the processor's bits: error 0, or 1.
-fn sums(sizes: &[usize], dtype: DType, f: fn(&Tensor) -> Tensor, device: &Device) -> Result<Found> {
+/// What has the processor's bits: error 0, or 1.
+fn bits(what: &str, sizes: &[usize], dtype: DType, f: fn(&Tensor) -> Tensor, device: &Device) -> Result<Found> {
     let x = torch::randn(sizes.to_vec()).to(dtype);
     let want = f(&x).to(F32).to_vec::<f32>()?;
     let got = f(&x.to(device)).to(Device::cpu()).to(F32).to_vec::<f32>()?;
     let same = got.iter().map(|x| x.to_bits()).eq(want.iter().map(|x| x.to_bits()));
-    Ok((format!("sums of {dtype} {sizes:?}"), vec![if same { 0.0 } else { 1.0 }]))
+    Ok((format!("{what} of {dtype} {sizes:?}"), vec![if same { 0.0 } else { 1.0 }]))
 }
 
 /// Prints every check; false where one fails.
@@ -119,10 +120,36 @@ pub fn run() -> Result<bool> {
         }
     }
     for dtype in [F32, BF16] {
-        found.push(sums(&[1_000_003], dtype, |x| x.sum(..), &device));
-        found.push(sums(&[3, 400_001], dtype, |x| (x * x).sum(-1), &device));
-        found.push(sums(&[16_384, 96], dtype, |x| x.sum(0), &device));
-        found.push(sums(&[9_000, 770], dtype, |x| (x * 2.0).amax(0), &device));
+        found.push(bits("a split sum", &[1_000_003], dtype, |x| x.sum(..), &device));
+        found.push(bits("a split sum", &[3, 400_001], dtype, |x| (x * x).sum(-1), &device));
+        found.push(bits("a split sum", &[16_384, 96], dtype, |x| x.sum(0), &device));
+        found.push(bits("a split sum", &[9_000, 770], dtype, |x| (x * 2.0).amax(0), &device));
+    }
+    // Threads take several neighbours, in one piece where they lie on its boundary.
+    let pointwise: [(&str, fn(&Tensor) -> Tensor); 8] = [
+        ("a chain", |x| x.exp() * 2.0 + 1.0),
+        ("a row for all", |x| x * x.select(0, 3) + 0.5),
+        ("a column for all", |x| x - x.narrow(1, 5, 1)),
+        ("a turned tensor", |x| x.transpose(0, 1).tanh()),
+        ("an odd slice", |x| x.narrow(1, 1, 1016) * 3.0),
+        ("a choice", |x| x.gt(0.0).if_else(x, 0.25)),
+        ("a write in place", |x| {
+            let y = x * 1.5;
+            y.add_(x).mul_(0.5);
+            y
+        }),
+        ("a write into a slice", |x| {
+            let y = x * 1.5;
+            y.narrow(1, 4, 1016).add_(2.0);
+            y
+        }),
+    ];
+    for dtype in [F32, BF16, F16, F64] {
+        for (what, f) in pointwise {
+            for sizes in [[520, 1024], [517, 1031]] {
+                found.push(bits(what, &sizes, dtype, f, &device));
+            }
+        }
     }
     let mut right = true;
     for one in found {

@@ -135,3 +135,18 @@ fn the_mathematics_is_one() {
     let missing: Vec<&String> = ours.difference(&theirs).collect();
     assert!(missing.is_empty(), "in math.rs and not in math.cu: {missing:?}");
 }
+
+/// The same with rows that threads share evenly: eight neighbours each, in one piece where 16 bytes hold them.
+#[test]
+fn neighbours() {
+    let mut nest = Nest { buffers: buffers(&[(DType::BF16, false), (DType::BF16, true)]), ..Nest::default() };
+    let (m, n) = (nest.size_arg(), nest.size_arg());
+    nest.axes = vec![axis(m, false), axis(n, false)];
+    let by_row = View { strides: vec![(AxisId(0), n), (AxisId(1), Size::Const(1))], ..view(0, &[]) };
+    let x = nest.push(Instr::Load(by_row.clone()));
+    let wide = nest.push(Instr::Cast(DType::F32, x));
+    let y = nest.push(Instr::Unary(Function::Exp, wide));
+    let y = nest.push(Instr::Cast(DType::BF16, y));
+    nest.stores = vec![Store { view: View { buffer: BufferId(1), ..by_row }, value: y }];
+    check("neighbours", &kernel(&nest, &[512, 4096]));
+}

@@ -1,7 +1,8 @@
 //! How a tile program lies over a grid of threads.
 use crate::tile::{store_walks, walking};
 use crate::vm::space::{may_merge, value, views, walks_rows};
-use crate::{AxisId, Instr, TileProg};
+use crate::{AxisId, Instr, Size, TileProg, View};
+use rtx_core::DType;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
@@ -45,6 +46,8 @@ pub struct Grid {
     pub narrow: bool,
     /// The walk, if there is one.
     pub walk: Option<Walk>,
+    /// Neighbouring points along the last axes that a thread works on, without a walk.
+    pub wide: u32,
     /// What a launch does of it.
     pub part: Part,
 }
@@ -82,7 +85,8 @@ impl Grid {
             let along_rows = walks_rows(nest, sizes, w, last.as_ref());
             Walk::new(extents[w.index()], points, !along_rows)
         });
-        Self { narrow: fits(prog, sizes, &extents), axes, walk, part: Part::Whole }
+        let wide = if walk.is_none() { wide(prog, &extents, &axes, points) } else { 1 };
+        Self { narrow: fits(prog, sizes, &extents), axes, walk, wide, part: Part::Whole }
     }
 
     /// Two launches instead of one where that would leave processors idle, and the bytes of scratch between them: the
@@ -128,7 +132,7 @@ impl Grid {
     pub fn launch(&self, prog: &TileProg, sizes: &[i64]) -> Launch {
         let points = self.points(prog, sizes);
         let (per_block, threads) = match &self.walk {
-            None => (THREADS, THREADS),
+            None => (THREADS * i64::from(self.wide), THREADS),
             Some(w) => (w.points as i64, (w.points * w.groups * 16) as i64),
         };
         let of_walk = match (self.part, &self.walk, prog.nest.walk()) {
@@ -150,6 +154,30 @@ impl Grid {
         self.hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// Most instructions of a kernel whose threads work on several points: the text of each is there for each point.
+const WIDE_INSTRS: usize = 64;
+/// Fewest points for it: fewer would leave processors without work.
+const WIDE_POINTS: i64 = 1 << 18;
+
+/// How many neighbouring points a thread takes, so that it reads and writes up to 16 bytes at once: 8 of halves and
+/// smaller, 4 of others, 1 where rows are no multiple of that or nothing lies side by side.
+fn wide(prog: &TileProg, extents: &[i64], axes: &[Vec<AxisId>], points: i64) -> u32 {
+    let nest = &prog.nest;
+    let Some(last) = axes.last() else { return 1 };
+    let axis = last[last.len() - 1];
+    let loaded =
+        nest.instrs.iter().zip(&prog.types).filter(|(i, _)| matches!(i, Instr::Load(v) if side_by_side(v, axis)));
+    let stored = nest.stores.iter().filter(|s| side_by_side(&s.view, axis)).map(|s| prog.types[s.value.index()]);
+    let Some(most) = loaded.map(|(_, t)| *t).chain(stored).map(DType::size).max() else { return 1 };
+    let (wide, row): (u32, i64) = (if most <= 2 { 8 } else { 4 }, last.iter().map(|a| extents[a.index()]).product());
+    if row % i64::from(wide) == 0 && points >= WIDE_POINTS && nest.instrs.len() <= WIDE_INSTRS { wide } else { 1 }
+}
+
+/// Are the elements of neighbouring points along the axis neighbours in memory, wherever they lie?
+pub(super) fn side_by_side(view: &View, axis: AxisId) -> bool {
+    view.indexed.is_empty() && view.strides.iter().any(|&(a, stride)| a == axis && stride == Size::Const(1))
 }
 
 impl Walk {

@@ -212,3 +212,37 @@ __device__ __forceinline__ u32 random_u32(i64 key, i64 ordinal, i64 index) {
 __device__ __noinline__ void report(Fault* fault, u64 step, i64 index, i64 bound) {
     if (atomicCAS(&fault->state, 0ull, step + 1) == 0) { fault->index = index; fault->bound = bound; }
 }
+// Neighbours in one piece where they lie on its boundary, else one by one.
+template <int bytes> struct Piece;
+template <> struct Piece<4> { typedef u32 type; };
+template <> struct Piece<8> { typedef uint2 type; };
+template <> struct Piece<16> { typedef uint4 type; };
+template <class T, int n> __device__ __forceinline__ void take(T (&to)[n], const T* from) {
+    constexpr int bytes = sizeof(T) * n, step = bytes < 16 ? bytes : 16;
+    typedef typename Piece<step>::type P;
+    if (((u64)from & (step - 1)) == 0) {
+#pragma unroll
+        for (int i = 0; i < bytes / step; i++) {
+            const P piece = ((const P*)from)[i];
+            memcpy((u8*)to + i * step, &piece, step);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < n; i++) to[i] = from[i];
+    }
+}
+template <class T, int n> __device__ __forceinline__ void put(T* to, const T (&from)[n]) {
+    constexpr int bytes = sizeof(T) * n, step = bytes < 16 ? bytes : 16;
+    typedef typename Piece<step>::type P;
+    if (((u64)to & (step - 1)) == 0) {
+#pragma unroll
+        for (int i = 0; i < bytes / step; i++) {
+            P piece;
+            memcpy(&piece, (const u8*)from + i * step, step);
+            ((P*)to)[i] = piece;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < n; i++) to[i] = from[i];
+    }
+}

@@ -1,6 +1,6 @@
 //! The text of a kernel.
 use super::ENTRY;
-use super::grid::{Grid, Part, Walk};
+use super::grid::{Grid, Part, Walk, side_by_side};
 use super::scalar::{arith_name, c_type, expression, fold, function_name, identity, prelude, wins};
 use crate::tile::{store_walks, walking};
 use crate::{AxisId, AxisSet, Id, Instr, Size, Store, TileProg, View};
@@ -164,27 +164,74 @@ impl Printer<'_> {
 
     fn store(&mut self, store: &Store, pad: &str) {
         let t = c_type(self.prog.types[store.value.index()]);
-        let empty: String = store.view.indexed.iter().map(|p| format!("if ({} > 0) ", self.size(p.bound))).collect();
         let to = format!("(({t}*)a.b[{}])[{}]", store.view.buffer.0, self.address(&store.view));
-        // What does not vary over an axis is stored by the first point along it.
+        let condition = self.condition(store);
+        line!(self.out, "{pad}{condition}{to} = {};", name(store.value));
+    }
+
+    /// Which points store: what does not vary over an axis is stored by the first point along it.
+    fn condition(&self, store: &Store) -> String {
+        let empty: String = store.view.indexed.iter().map(|p| format!("if ({} > 0) ", self.size(p.bound))).collect();
         let indices = store.view.indexed.iter().fold(0, |set, p| set | self.sets[p.index.index()]);
         let named = store.view.axis_set() | indices;
         let first: String = (self.grid.axes.iter().enumerate())
             .filter(|(_, group)| group.iter().all(|a| named >> a.0 & 1 == 0))
             .map(|(k, _)| format!("if (c{k} == 0) "))
             .collect();
-        line!(self.out, "{pad}{first}{empty}{to} = {};", name(store.value));
+        first + &empty
     }
 
-    /// A thread a point.
+    /// A thread a point, or several along the last axes.
     fn points(&mut self) {
         let prog = self.prog;
-        line!(self.out, "    const i64 point = (i64)blockIdx.x * 256 + threadIdx.x;");
+        let wide = self.grid.wide;
+        let times = if wide == 1 { String::new() } else { format!("{wide} * ") };
+        line!(self.out, "    const i64 point = {times}((i64)blockIdx.x * 256 + threadIdx.x);");
         let all = self.all_points();
         line!(self.out, "    if (point >= {all}) return;");
         self.coordinates("point");
+        if let (2.., Some(last)) = (wide, self.grid.axes.last()) {
+            return self.neighbours(last[last.len() - 1]);
+        }
         (0..prog.nest.instrs.len()).for_each(|i| self.instr(i, "    "));
         prog.nest.stores.iter().for_each(|s| self.store(s, "    "));
+    }
+
+    /// The points of a thread: what lies side by side is read first and written last, in one piece.
+    fn neighbours(&mut self, axis: AxisId) {
+        let (prog, wide, last) = (self.prog, self.grid.wide, self.grid.axes.len() - 1);
+        let nest = &prog.nest;
+        let is_wide = |i: usize| matches!(&nest.instrs[i], Instr::Load(view) if side_by_side(view, axis));
+        for (i, instr) in nest.instrs.iter().enumerate() {
+            if let (Instr::Load(view), true) = (instr, is_wide(i)) {
+                let (t, at) = (c_type(prog.types[i]), self.address(view));
+                line!(self.out, "    {t} w{i}[{wide}]; take(w{i}, (const {t}*)a.b[{}] + ({at}));", view.buffer.0);
+            }
+        }
+        let (apart, together): (Vec<_>, Vec<_>) =
+            nest.stores.iter().enumerate().partition(|(_, s)| !side_by_side(&s.view, axis));
+        for (k, store) in &together {
+            line!(self.out, "    {} to{k}[{wide}];", c_type(prog.types[store.value.index()]));
+        }
+        line!(self.out, "    const ix first = c{last};\n#pragma unroll\n    for (int k = 0; k < {wide}; k++) {{");
+        line!(self.out, "        const ix c{last} = first + k;");
+        for i in 0..nest.instrs.len() {
+            if is_wide(i) {
+                line!(self.out, "        const {} v{i} = w{i}[k];", c_type(prog.types[i]));
+            } else {
+                self.instr(i, "        ");
+            }
+        }
+        apart.into_iter().for_each(|(_, s)| self.store(s, "        "));
+        for (k, store) in &together {
+            line!(self.out, "        to{k}[k] = {};", name(store.value));
+        }
+        line!(self.out, "    }}");
+        for (k, store) in together {
+            let (t, at, condition) =
+                (c_type(prog.types[store.value.index()]), self.address(&store.view), self.condition(store));
+            line!(self.out, "    {condition}put(({t}*)a.b[{}] + ({at}), to{k});", store.view.buffer.0);
+        }
     }
 
     /// Groups of 16 threads a point.

@@ -1,7 +1,7 @@
 typedef i32 ix;
 struct Args { u8* b[3]; i64 s[2]; Fault* fault; u64 step; };
 extern "C" __global__ void __launch_bounds__(256) kernel(const __grid_constant__ Args a) {
-    const i64 point = (i64)blockIdx.x * 256 + threadIdx.x;
+    const i64 point = ((i64)blockIdx.x * 256 + threadIdx.x);
     if (point >= (i64)(((ix)a.s[0])) * (i64)(((ix)a.s[1]))) return;
     const ix n1 = ((ix)a.s[1]), q1 = (ix)point;
     const ix r1 = (ix)((u32)q1 / (u32)n1), c1 = q1 - r1 * n1;
