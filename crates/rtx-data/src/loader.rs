@@ -35,6 +35,18 @@ pub struct Position {
 /// let loader = DataLoader::new(Squares, 4);
 /// let sizes: Vec<usize> = loader.iter().map(|batch| batch.unwrap().numel()).collect();
 /// assert_eq!(sizes, [4, 4, 2]);
+///
+/// // Shuffled, fetched ahead by two threads, every batch of one size: the same batches for every number of threads.
+/// let loader = DataLoader::new(Squares, 4).shuffle(7).workers(2).drop_last();
+/// assert_eq!((loader.len(), loader.is_empty(), loader.dataset().len()), (2, false, 10));
+/// assert_eq!(loader.epoch(3).count(), 2);
+/// // From the second batch of pass 0 on, pass after pass: what a resumed run does.
+/// let mut rest = loader.endless(rtx_data::Position { epoch: 0, batch: 1 });
+/// assert!(rest.next().is_some_and(|batch| batch.is_ok()));
+///
+/// // Six items that are drawn with weights; what items draw themselves comes from the seed.
+/// let weights = rtx_data::Weighted::new(&[1.0; 10], 6, 1).unwrap();
+/// assert_eq!(DataLoader::new(Squares, 3).sampler(weights).seed(5).len(), 2);
 /// ```
 pub struct DataLoader<D> {
     source: Arc<Source<D>>,

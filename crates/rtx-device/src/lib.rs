@@ -37,6 +37,23 @@ pub fn cpu_driver() -> &'static CpuDevice {
 }
 
 /// A device, as users name it.
+///
+/// ```
+/// use rtx_device::Device;
+/// let device = Device::cpu();
+/// assert_eq!(device.to_string(), "cpu");
+/// println!("{}", device.describe().join("\n"));
+/// device.flush()?; // runs what is recorded; `synchronize` waits for it too
+/// device.synchronize()?;
+///
+/// // The first GPU, or what says why there is none; `best` takes the processor then.
+/// match Device::cuda(0) {
+///     Ok(gpu) => assert_eq!(gpu.to_string(), "cuda:0"),
+///     Err(e) => println!("{e}"),
+/// }
+/// println!("runs on {}", Device::best());
+/// # Ok::<(), rtx_core::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Device(Executor);
 

@@ -30,6 +30,15 @@ macro_rules! optimizer { (
         ///
         /// # Panics
         /// When a group has a setting that this optimizer does not know.
+        ///
+        /// ```
+        /// # use rtx_nn::Param;
+        /// # use rtx_optim::{Group, Optimizer};
+        /// let (w, b) = (Param::new(rtx_tensor::ones([2, 2])), Param::new(rtx_tensor::ones([2])));
+        #[doc = concat!("let mut opt = rtx_optim::", stringify!($T), "::groups([Group::from(vec![w.tie()]), Group::from(vec![b.tie()])], 0.1);")]
+        /// opt.set_group_lr(1, 0.01); // the second group goes slower
+        /// assert_eq!(opt.params().len(), 2);
+        /// ```
         #[track_caller]
         pub fn groups(groups: impl IntoIterator<Item = Group>, lr: f64) -> Self {
             Self(Core::new(Self::SPEC, groups).with(stringify!($lr), lr)).defaults()
@@ -40,6 +49,13 @@ macro_rules! optimizer { (
             Self(self.0.with(stringify!($number), $number))
         })*
         $($(#[$fdoc])*
+        ///
+        /// ```
+        /// # use rtx_nn::Param;
+        /// # let w = Param::new(rtx_tensor::ones([2, 2]));
+        #[doc = concat!("let opt = rtx_optim::", stringify!($T), "::new(vec![w.tie()], 0.1).", stringify!($flag), "();")]
+        /// # let _ = opt;
+        /// ```
         #[must_use]
         pub fn $flag(self) -> Self {
             Self(self.0.with_flag(stringify!($flag), true))

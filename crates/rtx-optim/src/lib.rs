@@ -38,6 +38,20 @@ use rtx_tensor::Tensor;
 ///     opt.step()?;
 /// }
 /// assert!(w.to_vec::<f32>()?.iter().all(|x| x.abs() < 1e-4));
+/// assert_eq!((opt.lr(), opt.params().len()), (0.1, 1));
+///
+/// // What schedules do, and what a checkpoint keeps.
+/// let state = opt.state_dict();
+/// opt.load_state_dict(&state)?;
+/// opt.set_lr(0.05);
+/// opt.set_momentum(0.9);
+/// opt.set_group_lr(0, 0.01); // this group has a rate of its own from here on
+///
+/// // A step that is left out, without reading anything, where the loss is no number.
+/// let loss = (&w * &w).sum(..);
+/// opt.zero_grad();
+/// loss.backward();
+/// opt.step_unless(&loss.isnan())?;
 /// # Ok(()) }
 /// ```
 pub trait Optimizer {
