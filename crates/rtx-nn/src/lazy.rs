@@ -25,6 +25,12 @@ use std::sync::OnceLock;
 /// assert!(layer.layer().is_none());
 /// assert_eq!(layer.forward(&torch::ones([2, 7])).shape(), [2, 4]); // the first input says how many features
 /// assert_eq!(layer.layer().expect("made").weight.shape(), [4, 7]);
+///
+/// // With settings, and a layer of your own making.
+/// let layer = nn::LazyConv2d::new(8, 3).with(|layer| layer.padding(1));
+/// assert_eq!(layer.forward(&torch::ones([1, 3, 5, 5])).shape(), [1, 8, 5, 5]);
+/// let layer = nn::Lazy::from_fn(|shape| nn::Linear::new(shape[1], shape[1]));
+/// assert_eq!(layer.forward(&torch::ones([2, 7])).shape(), [2, 7]);
 /// # Ok::<(), torch::Error>(())
 /// ```
 pub struct Lazy<L> {
@@ -109,6 +115,8 @@ macro_rules! convolutions { ($($Name:ident $T:ident $dims:literal $sizes:literal
     pub type $Name = Lazy<$T>;
     impl Lazy<$T> {
         /// To so many channels, with a kernel of this size.
+        #[doc = concat!("\n```\n# use rtx_nn::{self as nn, Layer};\nlet layer = nn::", stringify!($Name),
+            "::new(4, 3);\nassert_eq!(layer.forward(&rtx_tensor::ones([2, 3", $sizes, "])).shape()[1], 4);\n```")]
         pub fn new(outputs: usize, kernel: impl IntoShape) -> Self {
             let kernel = kernel.sizes();
             Self::from_fn(move |shape| $T::new(from_end(shape, $dims + 1), outputs, kernel.as_slice()))
@@ -131,6 +139,8 @@ macro_rules! norms { ($($Name:ident $T:ident $sizes:literal |$shape:ident| $chan
     pub type $Name = Lazy<$T>;
     impl Lazy<$T> {
         /// With PyTorch's defaults.
+        #[doc = concat!("\n```\n# use rtx_nn::{self as nn, Layer};\nlet layer = nn::", stringify!($Name),
+            "::new();\nlayer.forward(&rtx_tensor::rand([2, 3", $sizes, "]));\nassert!(layer.layer().is_some());\n```")]
         #[allow(clippy::new_without_default, reason = "the other lazy layers need arguments")]
         pub fn new() -> Self {
             Self::from_fn(|$shape| $T::new($channels))

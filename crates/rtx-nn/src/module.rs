@@ -335,6 +335,26 @@ impl<M: Module + ?Sized> Module for Box<M> {
 }
 
 /// One tensor in, one out: what `seq!` chains. Other models have a plain `forward` of their own.
+///
+/// ```
+/// use rtx_nn::{Layer, Linear, Module, Visitor, seq};
+/// use rtx_tensor::Tensor;
+///
+/// struct Residual(Linear);
+/// // What `#[derive(Module)]` of `rustytorch` writes.
+/// impl Module for Residual {
+///     fn visit(&self, visitor: &mut Visitor<'_>) {
+///         visitor.scope("0", |inner| self.0.visit(inner));
+///     }
+/// }
+/// impl Layer for Residual {
+///     fn forward(&self, x: &Tensor) -> Tensor {
+///         x + self.0.forward(x)
+///     }
+/// }
+/// let net = seq![Residual(Linear::new(4, 4)), Residual(Linear::new(4, 4))];
+/// assert_eq!(net.forward(&rtx_tensor::ones([2, 4])).shape(), [2, 4]);
+/// ```
 // No `#[track_caller]` here: it would move a mistake inside your `forward` to the line that calls it.
 pub trait Layer: Module {
     /// Applies the layer.

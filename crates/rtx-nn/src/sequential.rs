@@ -40,7 +40,14 @@ impl Layer for Sequential {
     }
 }
 
-/// Layers one after the other: `seq![Linear::new(784, 256), ReLU, Linear::new(256, 10)]`.
+/// Layers one after the other.
+///
+/// ```
+/// use rtx_nn::{Layer, Linear, Module, ReLU, seq};
+/// let net = seq![Linear::new(784, 256), ReLU, Linear::new(256, 10)];
+/// assert_eq!(net.forward(&rtx_tensor::ones([2, 784])).shape(), [2, 10]);
+/// assert_eq!(net.named_parameters()[2].0, "2.weight"); // as PyTorch names them
+/// ```
 #[macro_export]
 macro_rules! seq {
     ($($layer:expr),* $(,)?) => {

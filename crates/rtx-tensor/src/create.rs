@@ -338,7 +338,17 @@ fn from_numbers(numbers: &[Scalar], dtype: DType, shape: Vec<usize>) -> Result<T
     }
     from_bytes(dtype, shape, &bytes)
 }
-/// `tensor!([[1., 2.], [3., 4.]])`, `tensor!(2.5)`, `tensor!([1, 2]; F64)`.
+/// A tensor of the numbers as they are written: f32 where they have a point, i64 where not, or of the type that is named.
+///
+/// ```
+/// use rtx_tensor::{DType::*, tensor};
+/// let x = tensor!([[1., 2.], [3., 4.]]);
+/// assert_eq!((x.shape(), x.dtype()), (vec![2, 2], F32));
+/// assert_eq!(tensor!(2.5).item::<f32>()?, 2.5); // rank 0
+/// assert_eq!(tensor!([1, 2]).dtype(), I64);
+/// assert_eq!(tensor!([1, 2]; F64).to_vec::<f64>()?, [1.0, 2.0]);
+/// # Ok::<(), rtx_tensor::Error>(())
+/// ```
 #[macro_export]
 macro_rules! tensor {
     ($data:expr; $place:expr) => {
