@@ -3,6 +3,7 @@
 //! Text: `<f32|f64> <blank>`. Sizes: `t n c s`, then the strides of log_probs `t n c`, targets `n s`, both lengths `n`,
 //! (backward: loss `n`, cotangent `n`), results: losses `n`; backward: slopes `t n c`. A target that is no class is
 //! reported, and counts as class 0. A sequence is one thread's, so bits do not depend on their number.
+use crate::real::Real;
 use rtx_core::{DType, Result};
 use rtx_cpu::pool;
 use rtx_hal::{Code, Device, ErrorSlot, Launch, NativeKernel, malformed};
@@ -14,27 +15,6 @@ use std::sync::Arc;
 pub struct CtcKernel;
 /// The kernel `ctc_backward`.
 pub struct CtcBackwardKernel;
-
-trait Real: Copy + Send + Sync + 'static {
-    fn wide(self) -> f64;
-    fn narrow(x: f64) -> Self;
-}
-impl Real for f32 {
-    fn wide(self) -> f64 {
-        self.into()
-    }
-    fn narrow(x: f64) -> Self {
-        x as f32
-    }
-}
-impl Real for f64 {
-    fn wide(self) -> f64 {
-        self
-    }
-    fn narrow(x: f64) -> Self {
-        x
-    }
-}
 
 fn load(name: &str, text: &str, backward: bool) -> Result<Arc<dyn Code>> {
     let words: Vec<&str> = text.split_whitespace().collect();

@@ -6,6 +6,7 @@
 //!
 //! Matrices of a batch are shared among threads; each is one thread's, so bits do not depend on their number. f32 is
 //! computed in f64 and rounded once.
+use crate::real::Real;
 use rtx_core::{DType, Result};
 use rtx_cpu::{pool, with_scratch};
 use rtx_hal::{Code, Device, Launch, NativeKernel, malformed};
@@ -22,27 +23,6 @@ pub struct FactorKernel;
 pub struct SolveKernel;
 /// The kernel `check`.
 pub struct CheckKernel;
-
-trait Real: Copy + Send + Sync + 'static {
-    fn wide(self) -> f64;
-    fn narrow(x: f64) -> Self;
-}
-impl Real for f32 {
-    fn wide(self) -> f64 {
-        self.into()
-    }
-    fn narrow(x: f64) -> Self {
-        x as f32
-    }
-}
-impl Real for f64 {
-    fn wide(self) -> f64 {
-        self
-    }
-    fn narrow(x: f64) -> Self {
-        x
-    }
-}
 
 impl NativeKernel for FactorKernel {
     fn name(&self) -> &'static str {

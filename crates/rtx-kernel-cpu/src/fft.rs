@@ -6,6 +6,7 @@
 //! Sizes that are products of small primes go by Cooley's and Tukey's splitting, others by Bluestein's convolution of a
 //! power of two. A line is one thread's, so bits do not depend on their number.
 use crate::grid::{Extents, Grid};
+use crate::real::Real;
 use rtx_core::{Complex, DType, Result};
 use rtx_cpu::with_scratch;
 use rtx_hal::{Code, Device, Launch, NativeKernel, malformed};
@@ -47,27 +48,6 @@ struct Settings {
     kind: FftKind,
     inverse: bool,
     norm: FftNorm,
-}
-
-trait Real: Copy + Send + Sync + 'static {
-    fn wide(self) -> f64;
-    fn narrow(x: f64) -> Self;
-}
-impl Real for f32 {
-    fn wide(self) -> f64 {
-        self.into()
-    }
-    fn narrow(x: f64) -> Self {
-        x as f32
-    }
-}
-impl Real for f64 {
-    fn wide(self) -> f64 {
-        self
-    }
-    fn narrow(x: f64) -> Self {
-        x
-    }
 }
 
 struct FftCode<T> {

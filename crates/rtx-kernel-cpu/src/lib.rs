@@ -15,6 +15,7 @@ mod gemm;
 mod grid;
 mod loss;
 mod overlap;
+mod real;
 mod recurrent;
 mod row;
 mod scan;

@@ -1,6 +1,6 @@
 //! Causal self-attention, and the cache that makes decoding one step at a time cheap.
 use crate::{Linear, Module, functional as F, init};
-use rtx_tensor::{Argument, Tensor, call};
+use rtx_tensor::Tensor;
 
 /// Multi-head attention of a sequence to itself and its past.
 ///
@@ -105,10 +105,7 @@ impl KvCache {
     #[track_caller]
     fn attend(&self, q: &Tensor, start: usize) -> Tensor {
         let length = rtx_tensor::full((), start + q.size(2));
-        let args: [Argument; 3] = [q.into(), (&self.k).into(), (&self.v).into()];
-        match call("scaled_dot_product_attention", &args, &[("is_causal", true.into()), ("kv_len", (&length).into())]) {
-            Ok(mut outs) => outs.swap_remove(0),
-            Err(e) => panic!("{e}"),
-        }
+        let options = F::Attention { causal: true, kv_len: Some(&length), ..Default::default() };
+        F::scaled_dot_product_attention(q, &self.k, &self.v, options)
     }
 }

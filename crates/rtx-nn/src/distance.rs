@@ -1,5 +1,6 @@
 //! How near vectors are.
 use crate::Module;
+use crate::call::one;
 use rtx_tensor::{Tensor, call};
 
 /// x₁ · x₂ / (|x₁| |x₂|) along a dim.
@@ -76,10 +77,7 @@ impl PairwiseDistance {
     pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Tensor {
         let away = x1 - x2 + self.eps;
         let args = [(&away).into(), self.p.into(), vec![-1].into(), self.keep.into()];
-        match call("linalg_vector_norm", &args, &[]) {
-            Ok(mut outs) => outs.swap_remove(0),
-            Err(e) => panic!("{e}"),
-        }
+        one(call("linalg_vector_norm", &args, &[]))
     }
 }
 impl Default for PairwiseDistance {

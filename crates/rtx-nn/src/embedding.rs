@@ -1,5 +1,5 @@
 //! Rows of a table, by number.
-use crate::loss::one;
+use crate::call::one;
 use crate::{Layer, Module, Param, functional as F};
 use rtx_tensor::{Argument, Tensor, call, no_grad, randn};
 

@@ -17,6 +17,7 @@ pub mod nn {
 mod activation;
 mod adaptive_softmax;
 mod attention;
+mod call;
 mod channel_norm;
 mod clip;
 mod container;

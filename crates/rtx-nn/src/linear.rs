@@ -1,5 +1,5 @@
 //! The affine layers.
-use crate::loss::one;
+use crate::call::one;
 use crate::{Layer, Module, Param, functional as F, init};
 use rtx_tensor::{Argument, Tensor, call};
 

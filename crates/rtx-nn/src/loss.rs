@@ -1,17 +1,8 @@
 //! Losses as modules: options are set once, weights are saved with the model.
+use crate::call::one;
 use crate::{Buffer, Linear, Module, functional as F};
-use rtx_core::Result;
 use rtx_tensor::{Argument, Tensor, call};
 use std::sync::Arc;
-
-/// The result of an op; a mistake panics at the caller's line.
-#[track_caller]
-pub(crate) fn one(outs: Result<Vec<Tensor>>) -> Tensor {
-    match outs {
-        Ok(mut outs) => outs.swap_remove(0),
-        Err(e) => panic!("{e}"),
-    }
-}
 
 /// Losses that are one op of the table: the tensors that they take, and options under PyTorch's names.
 macro_rules! losses { ($(

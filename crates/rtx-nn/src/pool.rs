@@ -1,5 +1,5 @@
 //! Pooling layers.
-use crate::{Layer, Module, loss::one};
+use crate::{Layer, Module, call::one};
 use rtx_tensor::{Tensor, call, options, shape::IntoShape};
 
 fn list(sizes: impl IntoShape) -> Vec<i64> {

@@ -1,6 +1,7 @@
 //! What the bench leaves behind: its JSON, and `docs/performance.md` made from it.
 use super::Reading;
 use rtx_core::{Error, Kind, Result};
+use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -67,15 +68,6 @@ pub(super) fn write_json(readings: &[Reading], path: &Path) -> Result<()> {
     rtx_io::write_file(path, text.as_bytes())
 }
 
-/// The value of a field in one line of the bench's JSON, without quotation marks.
-fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let rest = line.split_once(&format!("\"{name}\": "))?.1;
-    match rest.strip_prefix('"') {
-        Some(text) => Some(text.split_once('"')?.0),
-        None => Some(rest.split([',', '}']).next()?.trim()),
-    }
-}
-
 /// Writes `docs/performance.md` from a file that the bench wrote.
 ///
 /// # Errors
@@ -87,31 +79,28 @@ pub fn write_doc(json: &Path, doc: &Path) -> Result<()> {
 }
 
 fn page(json: &str) -> Option<String> {
-    let head = json.lines().next()?;
+    let json: Value = serde_json::from_str(json).ok()?;
     let mut page = format!(
         "# Performance\n\n\
         Made by `cargo xtask bench doc FILE` from what `cargo xtask bench cpu --peers --json FILE` wrote on {}: {} ({}). Ours and\n\
         PyTorch ran in alternating rounds; a number is the median of its rounds. The ratio is the better of PyTorch\n\
         eager and compiled over ours: above 1, ours is faster. A ratio within a tenth of 1 is a tie.\n\n\
         | row | unit | ours | eager | compiled | ratio |\n|---|---|---:|---:|---:|---:|\n",
-        field(head, "date")?,
-        field(head, "machine")?,
-        field(head, "target")?
+        json["date"].as_str()?,
+        json["machine"].as_str()?,
+        json["target"].as_str()?
     );
-    for line in json.lines().filter(|l| l.contains("\"name\"")) {
-        let cell = |name: &str, digits: usize| -> Option<String> {
-            let x = field(line, name)?;
-            if x == "null" {
-                return Some("–".to_owned());
-            }
-            Some(format!("{:.digits$}", x.parse::<f64>().ok()?))
+    for row in json["rows"].as_array()? {
+        let cell = |name: &str, digits: usize| match &row[name] {
+            Value::Null => Some("–".to_owned()),
+            number => Some(format!("{:.digits$}", number.as_f64()?)),
         };
         // Writing to a string does not fail.
         _ = writeln!(
             page,
             "| {} | {} | {} | {} | {} | {} |",
-            field(line, "name")?,
-            field(line, "unit")?,
+            row["name"].as_str()?,
+            row["unit"].as_str()?,
             cell("ours", 3)?,
             cell("eager", 3)?,
             cell("compiled", 3)?,
