@@ -152,19 +152,17 @@ impl Executor {
         if self.is_eager() { self.flush() } else { Ok(()) }
     }
 
-    /// Runs `f`, which must find every plan it needs.
+    /// Runs `f`, which must find every plan it needs. What other threads compile meanwhile does not count.
     ///
     /// # Errors
-    /// [`Kind::Internal`] when a plan was compiled for this device meanwhile; the message says for what.
+    /// [`Kind::Internal`] when this thread compiled a plan, for any device; the message says for what.
     pub fn no_new_plans<R>(&self, f: impl FnOnce() -> R) -> Result<R> {
-        let before = self.0.totals.plans_compiled.load(Relaxed);
+        let (before, _) = mode::misses();
         let result = f();
-        match self.0.totals.plans_compiled.load(Relaxed) - before {
+        let (after, why) = mode::misses();
+        match after - before {
             0 => Ok(result),
-            n => {
-                let why = self.last_miss().unwrap_or_default();
-                Err(Error::new(Kind::Internal, format!("no_new_plans: {n} compiled; the last one because {why}")))
-            }
+            n => Err(Error::new(Kind::Internal, format!("no_new_plans: {n} compiled; the last one because {why}"))),
         }
     }
 
@@ -190,6 +188,7 @@ impl Executor {
 
     pub(crate) fn set_last_miss(&self, why: String) {
         self.log_plans(format_args!("new plan: {why}"));
+        mode::note_miss(&why);
         *lock(&self.0.last_miss) = Some(why);
     }
 

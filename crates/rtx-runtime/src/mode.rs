@@ -1,6 +1,6 @@
 //! When the calling thread runs ops before it must: eager mode, and flushes at random points for tests.
 use rtx_ir::{Graph, ValueId};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// Is shown a graph and the values wanted of it.
 type Observer = fn(&Graph, &[ValueId]);
@@ -10,6 +10,20 @@ thread_local! {
     static RANDOM: Cell<u64> = const { Cell::new(0) };
     static OBSERVER: Cell<Option<Observer>> = const { Cell::new(None) };
     static BUDGET: Cell<Option<u64>> = const { Cell::new(None) };
+    static MISSES: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
+}
+
+/// Notes that this thread found no plan for a region, and what was new about it.
+pub(crate) fn note_miss(why: &str) {
+    MISSES.with_borrow_mut(|(count, last)| {
+        *count += 1;
+        why.clone_into(last);
+    })
+}
+
+/// How often this thread found no plan, and what was new about the last region.
+pub(crate) fn misses() -> (u64, String) {
+    MISSES.with_borrow(|seen| seen.clone())
 }
 
 /// Shows every region that this thread runs, before it runs: its graph, and the values wanted of it. For tests.

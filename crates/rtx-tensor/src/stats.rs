@@ -117,12 +117,12 @@ pub fn flush() -> Result<()> {
 pub fn end_step() -> Result<()> {
     engine::executor().seal_step()
 }
-/// Runs `f`, which must find every plan it needs.
+/// Runs `f`, which must find every plan it needs. What other threads compile meanwhile does not count.
 ///
 /// Unstable: for tests and servers that must not compile; may get another form.
 ///
 /// # Errors
-/// When a plan was compiled meanwhile; the message says for what.
+/// When this thread compiled a plan meanwhile; the message says for what.
 pub fn no_new_plans<R>(f: impl FnOnce() -> R) -> Result<R> {
     engine::executor().no_new_plans(f)
 }
