@@ -8,7 +8,7 @@ use rustytorch::{self as torch, prelude::*};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 mod report;
 mod rows;
@@ -17,6 +17,9 @@ pub use report::write_doc;
 
 /// Rounds of each row on each side.
 const ROUNDS: usize = 5;
+/// How long the machine rests before a side is timed: the other sides' threads go on spinning after their last kernel
+/// (GNU OpenMP's, which PyTorch uses, for about 10 ms), and short rows would be timed beside them.
+const REST: Duration = Duration::from_millis(20);
 
 /// PyTorch, waiting for names of rows.
 struct Peer {
@@ -38,6 +41,7 @@ impl Peer {
 
     /// Milliseconds of one iteration; `None` where PyTorch fails.
     fn time_ms(&mut self, row: &Row) -> Result<Option<f64>> {
+        std::thread::sleep(REST);
         writeln!(self.ask, "{} {}", row.name, row.iterations)?;
         let mut line = String::new();
         self.answer.read_line(&mut line)?;
@@ -77,6 +81,7 @@ impl Reading {
         (0..3).try_for_each(|_| work())?;
         let (mut ours, mut theirs) = (Vec::new(), [Vec::new(), Vec::new()]);
         for _ in 0..ROUNDS {
+            std::thread::sleep(REST);
             let from = Instant::now();
             (0..row.iterations).try_for_each(|_| work())?;
             torch::default_device().synchronize()?;

@@ -1,5 +1,5 @@
 //! Prints GFLOP/s of gemm on the shapes of training, beside the fma rate of the same cores in the same run:
-//! `cargo run --release -p rtx-kernel-cpu --example gemm_rate`.
+//! `cargo run --release -p rtx-kernel-cpu --example gemm_rate [NAME | MxNxK[nn|nt|tn]]…`.
 #![allow(unsafe_code, reason = "launches take raw buffers, and the peak is measured with intrinsics")]
 
 use rtx_cpu::{CpuDevice, pool};
@@ -13,6 +13,7 @@ const ROUNDS: usize = 15;
 const ROUND_SECONDS: f64 = 0.01;
 
 /// `C[b, m, n] = A[b, m, k] · B[b, k, n]`, each operand row-major or transposed.
+#[derive(Clone, Copy)]
 struct Shape {
     name: &'static str,
     batch: i64,
@@ -43,9 +44,34 @@ const SHAPES: &[Shape] = &[
     shape("dX, logits", 1, [3072, 128, 16], NN),
     shape("dW, logits", 1, [16, 128, 3072], TN),
     shape("dW, 14 rows", 1, [14, 128, 3072], TN),
+    shape("nano qkv", 1, [2048, 384, 128], NT),
+    shape("nano qkv dX", 1, [2048, 128, 384], NN),
+    shape("nano qkv dW", 1, [384, 128, 2048], TN),
+    shape("nano proj", 1, [2048, 128, 128], NT),
+    shape("nano proj dX", 1, [2048, 128, 128], NN),
+    shape("nano proj dW", 1, [128, 128, 2048], TN),
+    shape("nano up", 1, [2048, 512, 128], NT),
+    shape("nano up dX", 1, [2048, 128, 512], NN),
+    shape("nano up dW", 1, [512, 128, 2048], TN),
+    shape("nano down", 1, [2048, 128, 512], NT),
+    shape("nano down dX", 1, [2048, 512, 128], NN),
+    shape("nano down dW", 1, [128, 512, 2048], TN),
+    shape("mini qkv", 1, [2048, 1152, 384], NT),
+    shape("mini qkv dX", 1, [2048, 384, 1152], NN),
+    shape("mini qkv dW", 1, [1152, 384, 2048], TN),
+    shape("mini up", 1, [2048, 1536, 384], NT),
+    shape("mini up dX", 1, [2048, 384, 1536], NN),
+    shape("mini up dW", 1, [1536, 384, 2048], TN),
+    shape("mlp", 1, [64, 256, 784], NT),
+    shape("mlp dW", 1, [256, 784, 64], TN),
+    shape("mlp out", 1, [64, 10, 256], NT),
+    shape("mlp out dX", 1, [64, 256, 10], NN),
+    shape("mlp out dW", 1, [10, 256, 64], TN),
+    shape("flat", 1, [64, 256, 784], NN),
     shape("small", 1, [48, 48, 48], NN),
     shape("small", 1, [64, 64, 64], NN),
     shape("small", 1, [96, 96, 96], NN),
+    shape("small", 1, [128, 128, 128], NN),
     shape("scores", 512, [24, 24, 32], NT),
     shape("weighted", 512, [24, 32, 24], NN),
     shape("dK", 512, [24, 32, 24], TN),
@@ -68,25 +94,42 @@ fn main() {
     println!("{:<18} {:>5} {:>19}  {:>16} {:>16}", "f32, unless f64", "batch", "m x n x k", "1 thread", "2 threads");
     let peaks = [1, 2].map(|threads| with_threads(threads, || fma_peak(threads)));
     println!("{:<44}  {:>9.1} GFLOP/s {:>8.1} GFLOP/s", "fma peak", peaks[0], peaks[1]);
+    let streams = [1, 2].map(|threads| with_threads(threads, || read_stream(threads)));
+    println!("{:<44}  {:>9.1} GB/s {:>11.1} GB/s", "reading 64 MB", streams[0], streams[1]);
     let hand_off = with_threads(2, || seconds(|| pool::run(2, &|_| ())));
     println!("{:<44}  {:>43.2} us", "an empty job", hand_off * 1e6);
-    let filter = std::env::args().nth(1).unwrap_or_default();
-    for s in SHAPES.iter().filter(|s| s.name.contains(&filter)) {
-        let product = Product::new(&cpu, s);
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let given = asked.iter().filter_map(|text| parse(text));
+    let named = SHAPES.iter().filter(|s| asked.is_empty() || asked.iter().any(|name| s.name.contains(name.as_str())));
+    for s in named.copied().chain(given) {
+        let product = Product::new(&cpu, &s);
         let rates = [1, 2].map(|threads| with_threads(threads, || product.gflops()));
         let size = format!("{} x {} x {}", s.m, s.n, s.k);
         let share = |i: usize| 100.0 * rates[i] / peaks[i];
+        let row = s.m == 1 && s.n * s.k >= 16 << 20;
+        let of_stream =
+            if row { format!(" ({:.0} % of the stream)", 200.0 * rates[1] / streams[1]) } else { String::new() };
+        let micros = product.flops / rates[1] * 1e-3;
+        let (one, two) = (share(0), share(1));
+        let [a, b] = rates;
         println!(
-            "{:<18} {:>5} {:>19}  {:>8.1} ({:>3.0} %) {:>8.1} ({:>3.0} %)",
-            s.name,
-            s.batch,
-            size,
-            rates[0],
-            share(0),
-            rates[1],
-            share(1)
+            "{:<18} {:>5} {size:>19}  {a:>8.1} ({one:>3.0} %) {b:>8.1} ({two:>3.0} %) {micros:>9.1} us{of_stream}",
+            s.name, s.batch
         );
     }
+}
+
+/// `MxNxK`, and `nt` where B lies transposed, `tn` where A does.
+fn parse(text: &str) -> Option<Shape> {
+    let (size, layout) = text.split_at(text.find(['n', 't']).unwrap_or(text.len()));
+    let sizes: Vec<i64> = size.split('x').map(|n| n.parse().ok()).collect::<Option<_>>()?;
+    let layout = match layout {
+        "nn" | "" => NN,
+        "nt" => NT,
+        "tn" => TN,
+        _ => return None,
+    };
+    Some(shape("given", 1, sizes.try_into().ok()?, layout))
 }
 
 fn with_threads<R>(threads: usize, f: impl FnOnce() -> R) -> R {
@@ -151,6 +194,56 @@ impl Product {
         let run = || unsafe { self.cpu.launch(&*self.code, &launch) }.expect("the CPU launches");
         self.flops / seconds(run) * 1e-9
     }
+}
+
+/// GB/s of reading 64 MB once, each thread its share in eight streams.
+fn read_stream(threads: usize) -> f64 {
+    const FLOATS: usize = 16 << 20;
+    let cpu: Arc<dyn Device> = Arc::new(CpuDevice::new(vec![]));
+    let block = Block::new(&cpu, FLOATS * 4).expect("memory for the example");
+    // SAFETY: the block has room for so many floats, and zero bytes are floats.
+    let floats = unsafe {
+        block.ptr().write_bytes(0, FLOATS * 4);
+        std::slice::from_raw_parts(block.ptr().cast::<f32>(), FLOATS)
+    };
+    let read = |part: usize| {
+        let share = &floats[FLOATS / threads * part..][..FLOATS / threads];
+        #[cfg(target_arch = "x86_64")]
+        if rtx_cpu::isa() == rtx_cpu::Isa::Avx512 {
+            // SAFETY: the machine has the instruction set.
+            std::hint::black_box(unsafe { sum_avx512(share) });
+            return;
+        }
+        std::hint::black_box(sum(share));
+    };
+    FLOATS as f64 * 4e-9 / seconds(|| pool::run(threads, &read))
+}
+
+/// Eight streams, 256 bytes of each in turn, with what comes 4 KB later asked for.
+#[inline(always)]
+fn sum(share: &[f32]) -> [f32; 64] {
+    let mut sums = [0f32; 64];
+    let streams: Vec<&[f32]> = share.chunks_exact(share.len() / 8).collect();
+    for at in (0..share.len() / 8).step_by(64) {
+        for stream in &streams {
+            #[cfg(target_arch = "x86_64")]
+            for line in (0..64).step_by(16) {
+                use std::arch::x86_64::*;
+                // SAFETY: a prefetch never faults.
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(stream.as_ptr().wrapping_add(at + 1024 + line).cast()) }
+            }
+            for (sum, x) in sums.iter_mut().zip(&stream[at..at + 64]) {
+                *sum += x;
+            }
+        }
+    }
+    sums
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn sum_avx512(share: &[f32]) -> [f32; 64] {
+    sum(share)
 }
 
 /// Steps of the loop that measures the peak.

@@ -181,6 +181,7 @@ fn sizes_from_none_to_over_a_block() {
         (3, 50, 513),
         (17, 19, 1100),
         (147, 520, 5),
+        (150, 60, 20),
     ];
     for (m, n, k) in sizes {
         check::<f32>(&Case { batch: [1, 1], m, n, k, lies: PLAIN });
@@ -200,6 +201,15 @@ fn every_layout() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn few_rows_and_long_columns() {
+    use Lies::*;
+    for lies in [[Plain, Transposed, Plain], [Transposed, Transposed, Plain], [Plain, Transposed, Apart]] {
+        check::<f32>(&Case { batch: [1, 1], m: 7, n: 21, k: 1030, lies });
+        check::<f32>(&Case { batch: [2, 1], m: 3, n: 9, k: 1024, lies: [lies[0], Shared, lies[2]] });
     }
 }
 

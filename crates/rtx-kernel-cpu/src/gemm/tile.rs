@@ -127,3 +127,15 @@ pub(crate) fn prefetch<T: Number>(line: *const T) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
 }
+
+/// Asks for one cache line, no nearer than the second cache; any address is fine.
+#[inline(always)]
+pub(crate) fn prefetch_l2<T: Number>(line: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(line.cast())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
