@@ -3,6 +3,8 @@ use crate::{cargo, root, sabotage, tidy};
 use std::process::Command;
 use std::time::Instant;
 
+/// Of the kernels that samples have on a GPU, one in this many is compiled here; of whole programs' all are.
+const SAMPLED: &str = "100";
 /// Held-out sums that the default run must get right, in percent.
 const EXACT_PERCENT: f64 = 99.0;
 /// Seconds that the default run may take on two cores, build not included.
@@ -17,6 +19,7 @@ pub(crate) fn run() -> Result<(), String> {
     step("sabotage", || sabotage::run(&[]))?;
     step("operators", || crate::conformance("goldens", &["opinfo".to_owned()]))?;
     step("modules", || crate::conformance("goldens", &["modules".to_owned()]))?;
+    step("cuda kernels", || crate::cuda::run(&["compile".to_owned(), "--every".to_owned(), SAMPLED.to_owned()]))?;
     step("examples", examples)?;
     step("the main job", main_job)
 }

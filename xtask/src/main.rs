@@ -1,5 +1,6 @@
 //! Automation of the repository: `cargo xtask <command>`. Depends on nothing but the standard library.
 mod ci;
+mod cuda;
 mod new_op;
 mod public_api;
 mod sabotage;
@@ -18,6 +19,7 @@ const HELP: &str = "cargo xtask <command>
   public-api [--check]   list what a program can name, in docs/public-api.txt (--check: only compare)
   bench cpu [ROW ...]    time kernels and training steps; --peers: beside PyTorch, --json FILE writes the table
   bench doc FILE         docs/performance.md from such a table
+  cuda compile           every kernel compiles for every GPU, with no GPU here (--every N: of the samples' one in N)
   sabotage [NAME ...]    break each contract in a copy and see that a test notices
   new-op NAME            add an op: one literal and one list line";
 
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Some("coverage") => coverage(),
         Some("goldens") => conformance("goldens", rest),
         Some("bench") => conformance("bench", rest),
+        Some("cuda") => cuda::run(rest),
         Some("sabotage") => sabotage::run(rest),
         Some("new-op") => new_op::run(rest),
         Some("--help" | "-h" | "help") => {

@@ -34,8 +34,8 @@ const ROWS: &[Row] = &[
     Row { name: "gemm_bf16_4096", work: || gemm(BF16, 4096) },
     Row { name: "gemm_bf16_8192", work: || gemm(BF16, 8192) },
     Row { name: "mlp_mnist_step", work: mlp },
-    Row { name: "gpt2_124m_train", work: || gpt(false) },
-    Row { name: "gpt2_124m_train_bf16", work: || gpt(true) },
+    Row { name: "gpt2_124m_train", work: || gpt2(false) },
+    Row { name: "gpt2_124m_train_bf16", work: || gpt2(true) },
 ];
 
 fn chain8(x: &Tensor) -> Tensor {
@@ -80,9 +80,12 @@ fn mlp() -> Work {
     Work { bytes: 0.0, flops: 0.0, items: 64.0, rounds: 300, run }
 }
 
-fn gpt(autocast: bool) -> Work {
-    let batch = std::env::var("RTX_GPT2_BATCH").ok().and_then(|b| b.parse().ok()).unwrap_or(16usize);
-    let sizes = Sizes { vocabulary: 50304, context: 1024, layers: 12, width: 768, heads: 12 };
+fn gpt2(autocast: bool) -> Work {
+    let batch = std::env::var("RTX_GPT2_BATCH").ok().and_then(|b| b.parse().ok()).unwrap_or(16);
+    gpt(autocast, batch, Sizes { vocabulary: 50304, context: 1024, layers: 12, width: 768, heads: 12 })
+}
+
+fn gpt(autocast: bool, batch: usize, sizes: Sizes) -> Work {
     let model = Gpt::with(sizes);
     let mut opt = optim::AdamW::new(model.parameters(), 6e-4).betas(0.9, 0.95);
     let ids: Vec<i64> = (0..batch * (sizes.context + 1)).map(|i| (i * 7919 % sizes.vocabulary) as i64).collect();
@@ -98,6 +101,18 @@ fn gpt(autocast: bool) -> Work {
     // Six times the parameters that multiply, and attention.
     let flops = n * (6.0 * 124e6 + 12.0 * 12.0 * 768.0 * 1024.0);
     Work { bytes: 0.0, flops, items: n, rounds: 5, run }
+}
+
+/// Training steps of the models that are timed, small ones: in f32 and in halves.
+///
+/// # Errors
+/// What the device says.
+pub(crate) fn training_programs() -> Result<()> {
+    let sizes = Sizes { vocabulary: 1024, context: 128, layers: 2, width: 256, heads: 4 };
+    for autocast in [false, true] {
+        (gpt(autocast, 4, sizes).run)()?;
+    }
+    (mlp().run)()
 }
 
 /// Times every row whose name contains one of `filters`.

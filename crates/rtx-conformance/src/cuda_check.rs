@@ -22,7 +22,7 @@ fn pair(sizes: &[usize], half: DType, device: &Device) -> (Tensor, Tensor) {
 }
 
 /// What must hold, by name; its errors.
-type Found = (String, Vec<f64>);
+pub(crate) type Found = (String, Vec<f64>);
 
 fn product(half: DType, sizes: [usize; 4], turned: [bool; 2], wide: bool, device: &Device) -> Result<Found> {
     let [batch, m, n, k] = sizes;
@@ -80,12 +80,8 @@ fn bits(what: &str, sizes: &[usize], dtype: DType, f: fn(&Tensor) -> Tensor, dev
     Ok((format!("{what} of {dtype} {sizes:?}"), vec![if same { 0.0 } else { 1.0 }]))
 }
 
-/// Prints every check; false where one fails.
-///
-/// # Errors
-/// What the device says.
-pub fn run() -> Result<bool> {
-    let device = Device::cuda(0)?;
+/// Every check, run on a device.
+pub(crate) fn cases(device: &Device) -> Vec<Result<Found>> {
     torch::manual_seed(1);
     let mut found: Vec<Result<Found>> = vec![];
     for half in [BF16, F16] {
@@ -100,7 +96,7 @@ pub fn run() -> Result<bool> {
         for sizes in shapes {
             for turned in [[false, false], [false, true], [true, false], [true, true]] {
                 for wide in [false, true] {
-                    found.push(product(half, sizes, turned, wide, &device));
+                    found.push(product(half, sizes, turned, wide, device));
                 }
             }
         }
@@ -116,14 +112,14 @@ pub fn run() -> Result<bool> {
             ([1, 2, 40, 70, 128], false, 2),
         ];
         for (sizes, causal, lie) in cases {
-            found.push(attention(half, sizes, causal, lie, &device));
+            found.push(attention(half, sizes, causal, lie, device));
         }
     }
     for dtype in [F32, BF16] {
-        found.push(bits("a split sum", &[1_000_003], dtype, |x| x.sum(..), &device));
-        found.push(bits("a split sum", &[3, 400_001], dtype, |x| (x * x).sum(-1), &device));
-        found.push(bits("a split sum", &[16_384, 96], dtype, |x| x.sum(0), &device));
-        found.push(bits("a split sum", &[9_000, 770], dtype, |x| (x * 2.0).amax(0), &device));
+        found.push(bits("a split sum", &[1_000_003], dtype, |x| x.sum(..), device));
+        found.push(bits("a split sum", &[3, 400_001], dtype, |x| (x * x).sum(-1), device));
+        found.push(bits("a split sum", &[16_384, 96], dtype, |x| x.sum(0), device));
+        found.push(bits("a split sum", &[9_000, 770], dtype, |x| (x * 2.0).amax(0), device));
     }
     // Threads take several neighbours, in one piece where they lie on its boundary.
     let pointwise: [(&str, fn(&Tensor) -> Tensor); 8] = [
@@ -147,12 +143,21 @@ pub fn run() -> Result<bool> {
     for dtype in [F32, BF16, F16, F64] {
         for (what, f) in pointwise {
             for sizes in [[520, 1024], [517, 1031]] {
-                found.push(bits(what, &sizes, dtype, f, &device));
+                found.push(bits(what, &sizes, dtype, f, device));
             }
         }
     }
+    found
+}
+
+/// Prints every check; false where one fails.
+///
+/// # Errors
+/// What the device says.
+pub fn run() -> Result<bool> {
+    let device = Device::cuda(0)?;
     let mut right = true;
-    for one in found {
+    for one in cases(&device) {
         let (name, errors) = one?;
         // NaN is wrong.
         let good = errors.iter().all(|e| *e < MOST);

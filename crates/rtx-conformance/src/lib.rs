@@ -5,6 +5,7 @@ pub mod coverage;
 pub mod cuda;
 pub mod cuda_bench;
 pub mod cuda_check;
+pub mod cuda_texts;
 pub mod goldens;
 pub mod on_device;
 pub mod programs;

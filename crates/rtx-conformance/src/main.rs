@@ -68,11 +68,13 @@ fn options<'a>(rest: &[&'a str], names: &[&str]) -> Result<std::collections::Has
 
 /// Every kernel of the table compiled for GPUs that need not be there.
 fn cuda_compile(rest: &[&str]) -> Result<(), String> {
-    use rtx_conformance::cuda;
+    use rtx_conformance::cuda_texts as cuda;
     let options = options(rest, &["--arch", "--every", "--texts"])?;
     if let Some(dir) = options.get("--texts") {
         std::fs::create_dir_all(dir).map_err(|e| e.to_string())?;
-        for (i, (text, name)) in cuda::all_texts()?.into_iter().enumerate() {
+        let mut texts = cuda::of_samples()?;
+        texts.extend(cuda::of_programs()?);
+        for (i, (text, name)) in texts.into_iter().enumerate() {
             let file = format!("{dir}/{i:05}_{}.cu", name.replace(|c: char| !c.is_alphanumeric(), "_"));
             std::fs::write(file, text.text).map_err(|e| e.to_string())?;
         }

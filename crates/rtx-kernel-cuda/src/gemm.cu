@@ -14,10 +14,12 @@ __device__ __forceinline__ void tiled(const Args& a) {
     // A thread's outputs: rows ty + 16 r, columns tx + 16 c of the tile.
     const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
     T total[EACH][EACH], acc[EACH][EACH];
+    // The first chunk is the sum so far bit by bit: -0 + x is x.
+    const T none = k > 0 ? (T)-0.f : (T)0;
 #pragma unroll
     for (int r = 0; r < EACH; r++)
 #pragma unroll
-        for (int c = 0; c < EACH; c++) total[r][c] = acc[r][c] = (T)0;
+        for (int c = 0; c < EACH; c++) { total[r][c] = none; acc[r][c] = (T)0; }
     const bool a_rows = s[8] != 1, b_rows = s[12] != 1;
     for (int p0 = 0; p0 < k; p0 += STEP) {
 #pragma unroll
@@ -44,12 +46,11 @@ __device__ __forceinline__ void tiled(const Args& a) {
         __syncthreads();
         const int done = p0 + STEP;
         if (done % 512 == 0 || done >= k) {
-            const bool first = p0 < 512;
 #pragma unroll
             for (int r = 0; r < EACH; r++)
 #pragma unroll
                 for (int c = 0; c < EACH; c++) {
-                    total[r][c] = first ? acc[r][c] : add(total[r][c], acc[r][c]);
+                    total[r][c] = add(total[r][c], acc[r][c]);
                     acc[r][c] = (T)0;
                 }
         }

@@ -36,7 +36,8 @@ template <bool along> struct Operand {
     }
     __device__ __forceinline__ void fetch(u32 to, T* plain, int p0) const {
         if (vectors) {
-#pragma unroll
+// Not unrolled: the registers are for the accumulators.
+#pragma unroll 1
             for (int e = threadIdx.x; e < TILE * STEP / 8; e += 256) {
                 const int line = along ? e / (STEP / 8) : e % (TILE / 8) * 8, p = along ? e % (STEP / 8) * 8 : e / (TILE / 8);
                 const int left = along ? (first + line < count ? k - p0 - p : 0) : (p0 + p < k ? count - first - line : 0);
@@ -46,6 +47,7 @@ template <bool along> struct Operand {
             }
             return;
         }
+#pragma unroll 1
         for (int e = threadIdx.x; e < TILE * STEP; e += 256) {
             const int line = along ? e / STEP : e % TILE, p = along ? e % STEP : e / TILE;
             const bool inside = first + line < count && p0 + p < k;
