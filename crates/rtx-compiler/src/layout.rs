@@ -1,4 +1,5 @@
 //! How results of native kernels lie in memory: in the order in which who reads them walks them.
+use crate::import::live_nodes;
 use crate::index::dense_strides;
 use crate::views::common_stride;
 use crate::work::Work;
@@ -18,10 +19,11 @@ pub(crate) fn choose_layouts(work: &mut Work) {
     work.layouts = chosen.collect();
 }
 
-/// The nodes that read each value.
+/// The nodes that read each value; what was rewritten away reads nothing.
 fn readers(work: &Work) -> Vec<SmallVec<[NodeId; 2]>> {
     let mut readers = vec![SmallVec::new(); work.graph.value_count()];
-    for (id, node) in work.graph.iter() {
+    let live = live_nodes(&work.graph, &work.wanted);
+    for (id, node) in work.graph.iter().filter(|(id, _)| live[id.index()]) {
         node.inputs.iter().for_each(|v| readers[v.index()].push(id));
     }
     readers

@@ -36,6 +36,36 @@ pub(crate) fn of_sum(a: &Pieces, b: &Pieces) -> Option<Pieces> {
     (a.axis == b.axis && apart).then_some(Pieces { axis: a.axis, list })
 }
 
+/// What a movement of such a value is: slices of what is moved, along the axis that theirs becomes.
+pub(crate) fn of_moved(s: &mut Simplifier, p: &Prim, x: ValueId, ty: &Type, at: Origin) -> Option<Pieces> {
+    let pieces = s.pieces_at(x)?;
+    let (to, times) = moved_axis(p, &s.graph.ty(x).shape, ty, pieces.axis)?;
+    let list = pieces
+        .list
+        .into_iter()
+        .map(|(start, len, v, added)| (start * times, len * times, moved_part(s, p, v, len * times, to, ty, at), added));
+    Some(Pieces { axis: to, list: list.collect() })
+}
+
+/// Which axis of the result `axis` becomes, and how many of its elements one of `axis` is.
+fn moved_axis(p: &Prim, from: &Shape, ty: &Type, axis: usize) -> Option<(usize, u64)> {
+    let to = match p {
+        Prim::Permute(order) => order.iter().position(|&o| o == axis)?,
+        Prim::Reshape(_) => outermost_of(from, &ty.shape, axis)?,
+        _ => return None,
+    };
+    let (whole, target) = (from.dim(axis).known()?, ty.shape.dim(to).known()?);
+    (whole > 0).then(|| (to, (target / whole) as u64))
+}
+
+/// A part of what is moved, `len` elements along `to`.
+fn moved_part(s: &mut Simplifier, p: &Prim, part: ValueId, len: u64, to: usize, ty: &Type, at: Origin) -> ValueId {
+    let mut shape = ty.shape.clone();
+    shape.set(to, len as usize);
+    let p = if let Prim::Reshape(_) = p { Prim::Reshape(shape.clone()) } else { p.clone() };
+    s.add_prim(p, &[part], &Type { dtype: ty.dtype, shape }, at)
+}
+
 impl Pieces {
     /// The concatenation, once the slices cover the axis.
     pub fn joined(&self, s: &mut Simplifier, ty: &Type, at: Origin) -> Option<ValueId> {
@@ -66,20 +96,11 @@ pub(crate) fn moved(s: &mut Simplifier, p: &Prim, x: ValueId, ty: &Type, at: Ori
     }
     let node = s.graph.producer(x).clone();
     let Op::Prim(Prim::Concat { axis }) = node.op else { return None };
-    let to = match p {
-        Prim::Permute(order) => order.iter().position(|&o| o == axis)?,
-        Prim::Reshape(_) => outermost_of(&s.graph.ty(x).shape, &ty.shape, axis)?,
-        _ => return None,
-    };
-    let whole = s.graph.ty(x).shape.dim(axis).known()?;
-    let target = ty.shape.dim(to).known()?;
+    let (to, times) = moved_axis(p, &s.graph.ty(x).shape, ty, axis)?;
     let mut parts: SmallVec<[ValueId; 4]> = SmallVec::new();
     for &part in &node.inputs {
-        let n = s.graph.ty(part).shape.dim(axis).known()?;
-        let mut shape = ty.shape.clone();
-        shape.set(to, n * (target / whole));
-        let p = if let Prim::Reshape(_) = p { Prim::Reshape(shape.clone()) } else { p.clone() };
-        parts.push(s.add_prim(p, &[part], &Type { dtype: ty.dtype, shape }, at));
+        let len = s.graph.ty(part).shape.dim(axis).known()? as u64;
+        parts.push(moved_part(s, p, part, len * times, to, ty, at));
     }
     let joined = s.add_prim(Prim::Concat { axis: to }, &parts, ty, at);
     s.joined.insert(joined);

@@ -70,34 +70,39 @@ impl Simplifier {
             return (self.graph.node(node).outs().collect(), true);
         }
         let key = key(&op, inputs, at.generation);
-        let bucket = self.known.entry(key).or_default();
         let same = |n: &&NodeId| {
             let n = self.graph.node(**n);
             n.op == op && n.inputs.as_slice() == inputs && n.generation == at.generation
         };
-        if let Some(&node) = bucket.iter().find(same) {
+        if let Some(&node) = self.known.get(&key).and_then(|bucket| bucket.iter().find(same)) {
             self.merged += 1;
             if !self.origins[node.index()].contains(&at.node) {
                 self.origins[node.index()].push(at.node);
             }
             return (self.graph.node(node).outs().collect(), false);
         }
-        bucket.push(NodeId(self.graph.nodes().len() as u32));
-        let pieces = self.pieces_of(&op, inputs);
+        let pieces = self.pieces_of(&op, inputs, &types[0], at);
         let node = self.append(op, inputs, types.iter().cloned(), at);
+        self.known.entry(key).or_default().push(node);
         self.pieces.extend(pieces.map(|p| (self.graph.node(node).first, p)));
         (self.graph.node(node).outs().collect(), true)
     }
 
     /// Slices outside of which the result is zero.
-    fn pieces_of(&self, op: &Op, inputs: &[ValueId]) -> Option<Pieces> {
+    fn pieces_of(&mut self, op: &Op, inputs: &[ValueId], ty: &Type, at: Origin) -> Option<Pieces> {
         match op {
+            Op::Prim(p @ (Prim::Permute(_) | Prim::Reshape(_))) => pieces::of_moved(self, p, inputs[0], ty, at),
             Op::Prim(Prim::UpdateSlice { axis, step }) => pieces::of_update(self, *axis, *step, inputs),
             Op::Prim(Prim::Binary(Arith::Add)) => {
                 pieces::of_sum(self.pieces.get(&inputs[0])?, self.pieces.get(&inputs[1])?)
             }
             _ => None,
         }
+    }
+
+    /// What is known of the slices outside of which a value is zero.
+    pub fn pieces_at(&self, v: ValueId) -> Option<Pieces> {
+        self.pieces.get(&v).cloned()
     }
 
     /// A primitive of one output.

@@ -8,8 +8,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// How long an idle worker spins for the next job before it parks: longer than the gap between two kernels of a plan.
-const SPIN: Duration = Duration::from_micros(80);
+/// How long a thread that waits looks without a pause: longer than the gap between two kernels of a plan.
+const SPIN: Duration = Duration::from_micros(20);
+/// How long an idle worker looks for the next job before it parks: longer than the recording of a small step. After
+/// [`SPIN`] it lets every thread that wants its processor run between two looks.
+const STAY: Duration = Duration::from_micros(500);
 /// More threads than this is a mistake in a setting.
 const MOST_THREADS: usize = 1024;
 
@@ -176,13 +179,9 @@ impl Pool {
         workers.len()
     }
 
-    /// Spins until every worker is done; on a busy machine lets others run.
+    /// Waits until every worker is done; on a busy machine lets others run.
     fn wait(&self) {
-        let mut spins = 0u32;
-        while self.shared.left.load(Acquire) > 0 {
-            spins += 1;
-            if spins < 20_000 { std::hint::spin_loop() } else { std::thread::yield_now() }
-        }
+        look(None, || self.shared.left.load(Acquire) == 0);
     }
 }
 
@@ -224,7 +223,7 @@ fn work(index: usize, door: &Door, shared: &Shared) {
 }
 
 fn wait_for_offer(door: &Door) {
-    if spin_for_offer(door) {
+    if look(Some(STAY), || door.offered.load(Acquire)) {
         return;
     }
     door.parked.store(true, SeqCst);
@@ -234,18 +233,27 @@ fn wait_for_offer(door: &Door) {
     door.parked.store(false, SeqCst);
 }
 
-/// Spins for [`SPIN`]; says whether an offer came.
-fn spin_for_offer(door: &Door) -> bool {
+/// Looks until something is there, or for some time; says whether it is.
+fn look(limit: Option<Duration>, is_there: impl Fn() -> bool) -> bool {
+    if is_there() {
+        return true;
+    }
     let start = Instant::now();
-    while start.elapsed() < SPIN {
+    loop {
         for _ in 0..32 {
-            if door.offered.load(Acquire) {
+            std::hint::spin_loop();
+            if is_there() {
                 return true;
             }
-            std::hint::spin_loop();
+        }
+        let waited = start.elapsed();
+        if limit.is_some_and(|limit| waited >= limit) {
+            return false;
+        }
+        if waited >= SPIN {
+            std::thread::yield_now();
         }
     }
-    false
 }
 
 #[cfg(test)]

@@ -83,6 +83,9 @@ macro_rules! leaf { ($($T:ident)*) => { $(
         fn argument(self) -> Argument {
             (&self.0).argument()
         }
+        fn as_tensor(&self) -> Option<&Tensor> {
+            Some(&self.0)
+        }
     }
     leaf!(@ $T Add add, Sub sub, Mul mul, Div div);
 )* };

@@ -1,6 +1,6 @@
 //! The numbers of one step as tensors, so that parameters that share a number share what is computed from it.
-use rtx_core::{DType, Error, Kind, Result};
-use rtx_tensor::{Tensor, call};
+use rtx_core::{DType, Result};
+use rtx_tensor::{Tensor, run_time_number};
 
 /// Numbers of one step, each made once.
 #[derive(Default)]
@@ -16,14 +16,8 @@ impl Numbers {
         if let Some((_, made)) = self.0.iter().find(|(p, _)| *p == place) {
             return Ok(made.alias());
         }
-        let made = number(value)?;
+        let made = run_time_number(value, DType::F64)?;
         self.0.push((place, made.alias()));
         Ok(made)
     }
-}
-
-/// A number, read when the plan runs.
-fn number(x: f64) -> Result<Tensor> {
-    let mut made = call("full", &[Vec::<i64>::new().into(), x.into()], &[("dtype", DType::F64.into())])?;
-    made.pop().ok_or_else(|| Error::new(Kind::Internal, "full: made nothing"))
 }

@@ -2,14 +2,13 @@
 use crate::key::hash;
 use crate::prepared::Prepared;
 use crate::symbolic::Pattern;
-use rtx_core::SymId;
+use rtx_core::{IdMap, SymId};
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The plans of an executor.
 pub(crate) struct PlanCache {
-    families: HashMap<u64, Vec<Family>>,
+    families: IdMap<u64, Vec<Family>>,
     bytes: usize,
     limit_bytes: usize,
     clock: u64,
@@ -80,7 +79,7 @@ impl Entry {
 
 impl PlanCache {
     pub(crate) fn new(limit_bytes: usize) -> Self {
-        Self { families: HashMap::new(), bytes: 0, limit_bytes, clock: 0 }
+        Self { families: IdMap::default(), bytes: 0, limit_bytes, clock: 0 }
     }
 
     /// A plan for exactly these wanted values, else one that gives more than them.

@@ -29,14 +29,14 @@ pub(crate) struct Register {
 }
 
 impl Register {
-    /// A value is in memory from here on.
-    pub(crate) fn note(&self, value: &Arc<Inner>) {
+    /// Values are in memory from here on.
+    pub(crate) fn note<'a>(&self, new: impl IntoIterator<Item = &'a Arc<Inner>>) {
         let (values, sweep_at) = &mut *lock(&self.values);
         if values.len() >= (*sweep_at).max(FIRST_SWEEP) {
             values.retain(|v| v.strong_count() > 0);
             *sweep_at = 2 * values.len();
         }
-        values.push(Arc::downgrade(value));
+        values.extend(new.into_iter().map(Arc::downgrade));
     }
 
     fn held(&self) -> Vec<Value> {

@@ -1,8 +1,7 @@
 //! Memory that values live in: size classes of freed blocks, so that a steady loop asks the device for nothing.
 use crate::lock;
-use rtx_core::{Kind, Result};
+use rtx_core::{IdMap, Kind, Result};
 use rtx_hal::{Block, Device};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +19,7 @@ pub(crate) struct Pool {
 /// Freed blocks by size.
 #[derive(Default)]
 struct Free {
-    blocks: HashMap<usize, Vec<Block>>,
+    blocks: IdMap<usize, Vec<Block>>,
     bytes: usize,
 }
 

@@ -21,6 +21,8 @@ struct Open {
 thread_local! {
     static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
     static RECORDING: Cell<bool> = const { Cell::new(false) };
+    /// May this thread have a closed step that has not been submitted?
+    static SEALED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Appends to the calling thread's region on a device, all under one line of the user's program. Between two calls
@@ -114,12 +116,10 @@ fn with_open<R>(executor: &Executor, f: impl FnOnce(&mut Open) -> R) -> R {
 /// The region that this thread appends to: a new one where there is none or where the last one was closed or run.
 /// Called under the recording lock, so it stays open until that is let go.
 fn open_region(executor: &Executor) -> Arc<Region> {
-    let stale = |r: &Arc<Region>| r.sealed.load(Acquire) || !matches!(*lock(&r.phase), Phase::Waiting(_));
-    with_open(executor, |open| {
-        if open.current.as_ref().is_none_or(stale) {
-            open.current = Some(Region::new(executor));
-        }
-        open.current.clone().unwrap_or_else(|| Region::new(executor))
+    with_open(executor, |open| match &open.current {
+        // A region that is taken to run is closed first.
+        Some(region) if !region.sealed.load(Acquire) => region.clone(),
+        _ => open.current.insert(Region::new(executor)).clone(),
     })
 }
 
@@ -128,13 +128,21 @@ pub(crate) fn seal_step(executor: &Executor) -> Option<Arc<Region>> {
     with_open(executor, |open| {
         let current = open.current.take()?;
         current.sealed.store(true, Release);
+        SEALED.set(true);
         open.sealed.replace(current)
     })
 }
 
 /// Takes the closed step, if there is one.
 pub(crate) fn take_sealed(executor: &Executor) -> Option<Arc<Region>> {
-    with_open(executor, |open| open.sealed.take())
+    if !SEALED.get() {
+        return None;
+    }
+    OPEN.with_borrow_mut(|list| {
+        let step = list.iter_mut().find(|o| o.executor == executor.id()).and_then(|open| open.sealed.take());
+        SEALED.set(list.iter().any(|open| open.sealed.is_some()));
+        step
+    })
 }
 
 /// Takes this thread's regions in the order in which they run.

@@ -4,11 +4,13 @@ use crate::value::Inner;
 use crate::{Executor, Value};
 use rtx_core::{IdMap, Location};
 use rtx_ir::{Graph, NodeId, ValueId};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 
 /// What a thread has recorded for a device and not run yet. Its values hold it; it holds them weakly.
 pub(crate) struct Region {
+    /// No other region has it; from 1.
+    pub(crate) serial: u64,
     pub(crate) executor: Executor,
     /// Its name, if it is a frame: it never runs.
     pub(crate) frame: Option<&'static str>,
@@ -73,7 +75,9 @@ impl Region {
     }
 
     fn with_body(executor: &Executor, body: Box<Body>, sealed: bool, frame: Option<&'static str>) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         Arc::new(Self {
+            serial: NEXT.fetch_add(1, Relaxed),
             executor: executor.clone(),
             frame,
             sealed: AtomicBool::new(sealed),
@@ -108,10 +112,14 @@ impl Body {
 
     /// Notes the handle of a value.
     pub(crate) fn set_exported(&mut self, id: ValueId, value: &Value) {
-        if self.exports.len() <= id.index() {
+        let new = Arc::downgrade(&value.0);
+        if self.exports.len() == id.index() {
+            return self.exports.push(new);
+        }
+        if self.exports.len() < id.index() {
             self.exports.resize_with(id.index() + 1, Weak::new);
         }
-        self.exports[id.index()] = Arc::downgrade(&value.0);
+        self.exports[id.index()] = new;
     }
 
     /// Writes down what was recorded since the last call: how many nodes.
@@ -131,7 +139,12 @@ impl Body {
 
     /// Says which part of the model the nodes from here on belong to.
     pub(crate) fn enter_scope(&mut self, path: Option<Arc<str>>) {
-        if self.scopes.last().map_or(&None, |s| &s.1) != &path {
+        let same = match (self.scopes.last().and_then(|s| s.1.as_ref()), &path) {
+            (None, None) => true,
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        if !same {
             self.scopes.push((NodeId(self.graph.nodes().len() as u32), path));
         }
     }

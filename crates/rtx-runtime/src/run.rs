@@ -4,10 +4,11 @@ use crate::facts::facts;
 use crate::prepared::Failed;
 use crate::region::{Body, Phase, Region};
 use crate::runner::Job;
-use crate::value::{State, Storage};
+use crate::value::{Inner, State, Storage};
 use crate::{Value, lock, mode, record};
 use rtx_core::{Error, Kind, Result};
 use rtx_ir::ValueId;
+use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Release;
 use std::sync::{Arc, PoisonError};
 
@@ -146,11 +147,15 @@ impl Results<'_> {
     }
 
     fn settle(&self, done: Vec<(ValueId, Storage)>) {
+        let mut there: SmallVec<[&Arc<Inner>; 16]> = SmallVec::new();
         for (id, storage) in done {
             if let Ok(at) = self.held.binary_search_by_key(&id, |h| h.0) {
-                self.held[at].1.set_state(State::Ready(storage));
+                let value = &self.held[at].1;
+                value.set_state(State::Ready(storage));
+                there.push(&value.0);
             }
         }
+        self.region.executor.register().note(there);
     }
 
     /// Values that depend on a poisoned input are poisoned alike, those that replace a good one are put back
@@ -205,6 +210,7 @@ impl Results<'_> {
     fn put_back(&mut self, body: &Body, value: &Value, old: ValueId) -> bool {
         if let Some(storage) = body.input_position(old).and_then(|i| body.inputs[i].storage()) {
             value.set_state(State::Ready(storage));
+            self.region.executor.register().note([&value.0]);
             return true;
         }
         let taken = self.held.iter().chain(&self.again).any(|(id, _)| *id == old);

@@ -18,6 +18,8 @@ pub(crate) struct Runner {
     plans: PlanCache,
     codes: CodeCache,
     workspace: Workspace,
+    /// Room for the key of the region that runs.
+    key: FullKey,
 }
 
 /// A region that is about to run.
@@ -32,6 +34,7 @@ pub(crate) struct Job<'a> {
 }
 
 /// A region's whole key: that of its graph, then what is known of its inputs.
+#[derive(Default)]
 pub(crate) struct FullKey {
     pub(crate) structure: Vec<u8>,
     pub(crate) dims: Vec<u64>,
@@ -49,13 +52,16 @@ pub(crate) const ABSENT: u8 = 8;
 type Symbols = SmallVec<[(SymId, i64); 2]>;
 
 impl Job<'_> {
-    fn key(&self) -> FullKey {
-        let mut key = FullKey {
-            structure: self.body.key.structure.clone(),
-            dims: self.body.key.dims.clone(),
-            wanted: self.wanted.iter().map(|v| v.0).collect(),
-            fact_starts: Vec::with_capacity(self.facts.len()),
-        };
+    /// Writes the region's key over another one.
+    fn write_key(&self, key: &mut FullKey) {
+        let FullKey { structure, dims, wanted, fact_starts } = key;
+        structure.clear();
+        structure.extend_from_slice(&self.body.key.structure);
+        dims.clear();
+        dims.extend_from_slice(&self.body.key.dims);
+        wanted.clear();
+        wanted.extend(self.wanted.iter().map(|v| v.0));
+        fact_starts.clear();
         for ((fact, value), storage) in self.facts.iter().zip(&self.body.inputs).zip(self.storages) {
             key.push_fact(fact, &value.ty().shape.sizes(), storage.is_none());
         }
@@ -64,7 +70,6 @@ impl Job<'_> {
             key.structure.extend_from_slice(b"budget");
             key.structure.extend_from_slice(&bytes.to_le_bytes());
         }
-        key
     }
 
     pub(crate) fn compile(&self, graph: &Graph, facts: &[InputFact]) -> Result<Plan> {
@@ -90,7 +95,8 @@ impl FullKey {
 
 impl Runner {
     pub(crate) fn new(plan_bytes: usize) -> Self {
-        Self { plans: PlanCache::new(plan_bytes), codes: CodeCache::default(), workspace: Workspace::default() }
+        let (plans, codes) = (PlanCache::new(plan_bytes), CodeCache::default());
+        Self { plans, codes, workspace: Workspace::default(), key: FullKey::default() }
     }
 
     /// Gives the memory that is dead between runs back to the device.
@@ -124,13 +130,20 @@ impl Runner {
 
     /// The plan for a region, from the cache or from the compiler, and the values of its symbols.
     fn plan(&mut self, job: &Job<'_>) -> Result<(Arc<Prepared>, Symbols)> {
-        let key = job.key();
-        if let Some(entry) = self.plans.find(&key.structure, &key.dims, &key.wanted) {
-            add(&job.executor.totals().replays, 1);
-            return Ok((entry.prepared.clone(), entry.sizes.symbols(&key.dims)));
-        }
-        job.executor.set_last_miss(miss::explain(&self.plans, job.body, &key));
-        self.compile(job, &key)
+        let mut key = std::mem::take(&mut self.key);
+        job.write_key(&mut key);
+        let found = match self.plans.find(&key.structure, &key.dims, &key.wanted) {
+            Some(entry) => {
+                add(&job.executor.totals().replays, 1);
+                Ok((entry.prepared.clone(), entry.sizes.symbols(&key.dims)))
+            }
+            None => {
+                job.executor.set_last_miss(miss::explain(&self.plans, job.body, &key));
+                self.compile(job, &key)
+            }
+        };
+        self.key = key;
+        found
     }
 
     fn compile(&mut self, job: &Job<'_>, key: &FullKey) -> Result<(Arc<Prepared>, Symbols)> {

@@ -7,6 +7,8 @@ use crate::{Executor, frame, lock};
 use rtx_core::{DType, Error, Kind, Layout, Location, Result, Scalar};
 use rtx_ir::{Type, ValueId};
 use std::fmt;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 /// An immutable tensor on a device. Cloning clones the handle. A value that no handle holds is never computed.
@@ -18,6 +20,12 @@ pub(crate) struct Inner {
     pub(crate) executor: Executor,
     pub(crate) ty: Type,
     pub(crate) location: Option<Location>,
+    is_number: bool,
+    /// The serial number of the region that it waits for, 0 where it waits for none; written with `state`. Who records
+    /// or runs that region reads it without the lock, for nobody else changes the value meanwhile.
+    home: AtomicU64,
+    /// Which value of that region it is.
+    home_id: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -34,6 +42,13 @@ pub(crate) enum State {
     Poisoned(Error),
 }
 
+impl State {
+    /// The serial number of the region that is waited for and the value's id there; 0 for none.
+    fn home(&self) -> (u64, u32) {
+        if let State::Pending { region, id } = self { (region.serial, id.0) } else { (0, 0) }
+    }
+}
+
 /// Where a value's elements lie.
 #[derive(Clone)]
 pub(crate) struct Storage {
@@ -44,9 +59,18 @@ pub(crate) struct Storage {
 impl Value {
     pub(crate) fn new(executor: &Executor, ty: Type, location: Option<Location>, state: State) -> Self {
         let ready = matches!(state, State::Ready(_));
-        let value = Value(Arc::new(Inner { executor: executor.clone(), ty, location, state: Mutex::new(state) }));
+        let (home, id) = state.home();
+        let value = Value(Arc::new(Inner {
+            executor: executor.clone(),
+            ty,
+            location,
+            is_number: matches!(state, State::Number(_)),
+            home: AtomicU64::new(home),
+            home_id: AtomicU32::new(id),
+            state: Mutex::new(state),
+        }));
         if ready {
-            executor.register().note(&value.0);
+            executor.register().note([&value.0]);
         }
         value
     }
@@ -101,12 +125,12 @@ impl Value {
 
     /// Is nothing left to run before it can be read? True for poisoned values too.
     pub fn is_ready(&self) -> bool {
-        !matches!(self.state(), State::Pending { .. })
+        !matches!(&*lock(&self.0.state), State::Pending { .. })
     }
 
     /// Is it a host number (see [`Value::number`])?
     pub fn is_number(&self) -> bool {
-        matches!(self.state(), State::Number(_))
+        self.0.is_number
     }
 
     /// Do both lie in the same memory? False for values that are not ready.
@@ -183,21 +207,23 @@ impl Value {
         lock(&self.0.state).clone()
     }
 
-    /// Sets the state and drops the old one outside the lock.
+    /// Sets the state and drops the old one outside the lock. A value that comes to memory is then to be noted in the
+    /// executor's register.
     pub(crate) fn set_state(&self, state: State) {
-        if matches!(state, State::Ready(_)) {
-            self.0.executor.register().note(&self.0);
-        }
-        let old = std::mem::replace(&mut *lock(&self.0.state), state);
+        let (home, id) = state.home();
+        let old = {
+            let mut now = lock(&self.0.state);
+            self.0.home_id.store(id, Relaxed);
+            self.0.home.store(home, Release);
+            std::mem::replace(&mut *now, state)
+        };
         drop(old);
     }
 
     /// Is it a value of `region`, and which?
     pub(crate) fn pending_in(&self, region: &Arc<Region>) -> Option<ValueId> {
-        match &*lock(&self.0.state) {
-            State::Pending { region: r, id } if Arc::ptr_eq(r, region) => Some(*id),
-            _ => None,
-        }
+        let here = self.0.home.load(Acquire) == region.serial;
+        here.then(|| ValueId(self.0.home_id.load(Relaxed)))
     }
 
     /// Does nobody but the holder of this handle know the value or its memory (contract M2)?

@@ -320,6 +320,17 @@ pub(crate) fn call_one(def: &'static OpDef, args: &[Argument]) -> Result<Tensor>
     record_first(Location::caller(), tensors, |trace, ids| call_slots(trace, ids, def, slots))
 }
 
+/// The same, for two tensors: what most operators come to.
+#[track_caller]
+pub(crate) fn call_two(def: &'static OpDef, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let tensors = [a.traced()?, b.traced()?];
+    record_first(Location::caller(), &tensors, |trace, ids| {
+        let mut b = trace.recorder.builder();
+        let ids = amp::cast(&mut b, def, ids)?;
+        b.call(def, [Arg::Value(ids[0]), Arg::Value(ids[1])])
+    })
+}
+
 /// Tensors in the order of a call, and the arguments that name them by position.
 #[derive(Default)]
 struct Slots {

@@ -87,6 +87,16 @@ pub fn full_like(x: &Tensor, value: impl IntoScalar) -> Tensor {
     })
     .or_panic()
 }
+/// A run-time number as a tensor of rank 0, on every device: it is recorded only where an op reads it, once a region.
+///
+/// Unstable: for settings that many calls share, as an optimizer's do.
+///
+/// # Errors
+/// The device's, for what is wider than a parameter's 8 bytes.
+#[doc(hidden)]
+pub fn run_time_number(value: impl IntoScalar, dtype: DType) -> Result<Tensor> {
+    scalar(value.scalar(), dtype)
+}
 /// A run-time number as a tensor of rank 0.
 pub(crate) fn scalar(value: Scalar, dtype: DType) -> Result<Tensor> {
     if dtype.size() > size_of::<u64>() {

@@ -253,13 +253,14 @@ pub(crate) fn note_differentiable(v: ValueId) {
 pub(crate) fn note_custom(name: &str) {
     innermost(|open| open.notes.custom.get_or_insert_with(|| name.to_string()).clone());
 }
-/// A cell is about to be written that holds `old`.
-pub(crate) fn note_written(root: &Arc<Root>, old: &Traced) {
+/// A cell is about to be written.
+pub(crate) fn note_written(root: &Arc<Root>) {
     innermost(|open| {
+        let old = root.contents().0;
         if open.frame.id(&old.value).is_none() {
             let known = open.written.0.iter().any(|(w, _)| w.as_ptr() == Arc::as_ptr(root));
             if !known {
-                open.written.0.push((Arc::downgrade(root), old.clone()));
+                open.written.0.push((Arc::downgrade(root), old));
             }
         }
     });

@@ -103,7 +103,7 @@ pub fn log_softmax(x: &Tensor, dim: impl Int) -> Tensor {
 /// ```
 #[track_caller]
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
-    call::call_bound(op!("linear"), &[x.into(), weight.into(), bias.into()], &[]).or_panic()
+    call::call_one(op!("linear"), &[x.into(), weight.into(), bias.into()]).or_panic()
 }
 /// Rows of `weight` at these positions.
 ///

@@ -58,7 +58,7 @@ pub use backward::Backward;
 pub use call::{Argument, call, call_definition};
 pub use create::{
     Literal, arange, arange_step, cat, equal, eye, from_bytes, from_slice, full, full_like, linspace, literal,
-    literal_at, meshgrid, ones, ones_like, stack, zeros, zeros_like,
+    literal_at, meshgrid, ones, ones_like, run_time_number, stack, zeros, zeros_like,
 };
 pub use device::{Device, Place, default_device, set_default_device};
 pub use index::{Ellipsis, NewAxis, step};

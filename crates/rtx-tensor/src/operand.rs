@@ -13,13 +13,23 @@ use std::ops::{Add, AddAssign, BitAnd, BitOr, BitXor, Div, DivAssign, Mul, MulAs
 pub trait Operand {
     /// As an argument of a call.
     fn argument(self) -> Argument;
+    /// The tensor itself, where it is one.
+    fn as_tensor(&self) -> Option<&Tensor> {
+        None
+    }
 }
 impl Operand for Tensor {
+    fn as_tensor(&self) -> Option<&Tensor> {
+        Some(self)
+    }
     fn argument(self) -> Argument {
         Argument::Tensor(self)
     }
 }
 impl Operand for &Tensor {
+    fn as_tensor(&self) -> Option<&Tensor> {
+        Some(self)
+    }
     fn argument(self) -> Argument {
         Argument::Tensor(self.alias())
     }
@@ -31,20 +41,23 @@ impl<S: IntoScalar> Operand for S {
 }
 
 #[track_caller]
-fn binary(def: &'static OpDef, a: Argument, b: Argument) -> Result<Tensor> {
-    call::call_one(def, &[a, b])
+fn binary(def: &'static OpDef, a: impl Operand, b: impl Operand) -> Result<Tensor> {
+    match (a.as_tensor(), b.as_tensor()) {
+        (Some(a), Some(b)) => call::call_two(def, a, b),
+        _ => call::call_one(def, &[a.argument(), b.argument()]),
+    }
 }
 
 macro_rules! left { ($($Op:ident $f:ident $name:literal;)*) => { $(
     impl<R: Operand> $Op<R> for Tensor {
         type Output = Tensor;
         #[track_caller]
-        fn $f(self, rhs: R) -> Tensor { binary(op!($name), self.argument(), rhs.argument()).or_panic() }
+        fn $f(self, rhs: R) -> Tensor { binary(op!($name), self, rhs).or_panic() }
     }
     impl<R: Operand> $Op<R> for &Tensor {
         type Output = Tensor;
         #[track_caller]
-        fn $f(self, rhs: R) -> Tensor { binary(op!($name), self.argument(), rhs.argument()).or_panic() }
+        fn $f(self, rhs: R) -> Tensor { binary(op!($name), self, rhs).or_panic() }
     }
 )* } }
 left! {
@@ -64,12 +77,12 @@ macro_rules! number_left { ($($S:ty)* : $ops:tt) => { $(number_left!(@ $S $ops);
         impl $Op<Tensor> for $S {
             type Output = Tensor;
             #[track_caller]
-            fn $f(self, rhs: Tensor) -> Tensor { binary(op!($name), self.argument(), rhs.argument()).or_panic() }
+            fn $f(self, rhs: Tensor) -> Tensor { binary(op!($name), self, rhs).or_panic() }
         }
         impl $Op<&Tensor> for $S {
             type Output = Tensor;
             #[track_caller]
-            fn $f(self, rhs: &Tensor) -> Tensor { binary(op!($name), self.argument(), rhs.argument()).or_panic() }
+            fn $f(self, rhs: &Tensor) -> Tensor { binary(op!($name), self, rhs).or_panic() }
         }
     )* }
 }

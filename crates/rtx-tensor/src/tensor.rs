@@ -14,7 +14,10 @@ use rtx_ir::Type;
 use smallvec::smallvec;
 use std::{
     fmt,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 /// A tensor handle. `alias` is Python's `b = a`; `clone` is PyTorch's `a.clone()`: an independent tensor that costs
@@ -31,21 +34,33 @@ use std::{
 /// assert_eq!(saved.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
 /// # Ok(()) }
 /// ```
-pub struct Tensor(Arc<Handle>);
+pub struct Tensor(Shown);
 
+/// What a handle shows. Every op makes one that shows a whole cell, so that is no block of memory of its own.
+enum Shown {
+    Whole(Arc<Root>),
+    View(Arc<Handle>),
+}
+
+/// A view.
 struct Handle {
     root: Arc<Root>,
     view: View,
-    /// What a view showed when its cell was at this version.
+    /// What the view showed when its cell was at this version.
     cache: Mutex<Option<(Version, Traced)>>,
-    /// The gradient of a tensor that is no leaf, when it was asked to be kept.
     kept_grad: OnceLock<KeptGrad>,
 }
 
 /// One identity for gradients over a storage: `detach` makes a second one over the same storage.
 pub(crate) struct Root {
     storage: Arc<Storage>,
+    /// The view of all of it.
+    whole: View,
+    /// Is `auto` more than its default? Set before that, under the lock of `auto`, and never unset.
+    is_tracked: AtomicBool,
     auto: Mutex<Auto>,
+    /// The gradient of a tensor that is no leaf, when it was asked to be kept.
+    kept_grad: OnceLock<KeptGrad>,
 }
 
 #[derive(Default)]
@@ -97,38 +112,45 @@ impl AsRef<Tensor> for Tensor {
 /// Making handles, and what they hold.
 impl Tensor {
     pub(crate) fn from_traced(t: Traced) -> Self {
-        let view = View::whole(&t.value.ty().shape);
-        let root = Root {
+        Self(Shown::Whole(Arc::new(Root {
+            whole: View::whole(&t.value.ty().shape),
             storage: Arc::new(Storage(Mutex::new(Contents { value: t.value, version: 0 }))),
+            is_tracked: AtomicBool::new(t.edge.is_some()),
             auto: Mutex::new(Auto { edge: t.edge, ..Auto::default() }),
-        };
-        Self::from_parts(Arc::new(root), view)
+            kept_grad: OnceLock::new(),
+        })))
     }
     pub(crate) fn from_value(value: Value) -> Self {
         Self::from_traced(Traced { value, edge: None })
     }
     fn from_parts(root: Arc<Root>, view: View) -> Self {
-        Self(Arc::new(Handle { root, view, cache: Mutex::new(None), kept_grad: OnceLock::new() }))
+        Self(Shown::View(Arc::new(Handle { root, view, cache: Mutex::new(None), kept_grad: OnceLock::new() })))
     }
     /// The same cell under another view; a view made while nothing is taped has no gradient, as in PyTorch.
     pub(crate) fn with_view(&self, view: View) -> Self {
         if is_taping() || !self.requires_grad() {
-            return Self::from_parts(self.0.root.clone(), view);
+            return Self::from_parts(self.root().clone(), view);
         }
-        Self::from_parts(self.0.root.detached(), view)
+        Self::from_parts(self.root().detached(), view)
     }
     pub(crate) fn root(&self) -> &Arc<Root> {
-        &self.0.root
+        match &self.0 {
+            Shown::Whole(root) => root,
+            Shown::View(handle) => &handle.root,
+        }
     }
     pub(crate) fn view_map(&self) -> &View {
-        &self.0.view
+        match &self.0 {
+            Shown::Whole(root) => &root.whole,
+            Shown::View(handle) => &handle.view,
+        }
     }
 
     /// The value that this handle shows now, and where its gradient goes.
     #[track_caller]
     pub(crate) fn traced(&self) -> Result<Traced> {
-        let handle = &*self.0;
-        let (whole, version) = handle.root.contents();
+        let (whole, version) = self.root().contents();
+        let Shown::View(handle) = &self.0 else { return Ok(whole) };
         if handle.view.is_whole() {
             return Ok(whole);
         }
@@ -158,29 +180,29 @@ impl Tensor {
         op: &'static str,
         f: impl FnOnce(&mut Trace<'_, '_>, rtx_ir::ValueId) -> Result<rtx_ir::ValueId>,
     ) -> Result<()> {
-        let handle = &*self.0;
-        handle.root.check_writable(op)?;
-        handle.view.check_writable(op)?;
-        let (whole, _) = handle.root.contents();
+        let (root, view) = (self.root(), self.view_map());
+        root.check_writable(op)?;
+        view.check_writable(op)?;
+        let (whole, _) = root.contents();
         let new = engine::record_where([&whole.value], Location::caller(), |r| {
             let mut trace = Trace::new(r, is_taping());
             let base = trace.import(&whole)?;
-            let shown = handle.view.read(&mut trace.recorder.builder(), base)?;
+            let shown = view.read(&mut trace.recorder.builder(), base)?;
             let update = f(&mut trace, shown)?;
             let mut b = trace.recorder.builder();
             let ty = b.ty(shown).clone();
             let update = call::fit(&mut b, op, update, &ty)?;
-            let new = handle.view.write(&mut b, base, update)?;
+            let new = view.write(&mut b, base, update)?;
             trace.recorder.replaces(new, base);
             trace.export(new)
         })?;
-        handle.root.set(new, is_taping());
+        root.set(new, is_taping());
         Ok(())
     }
 
     /// Replaces the cell's value, outside the gradient's way. The shape is the same.
     pub(crate) fn replace_value(&self, new: Traced) {
-        self.0.root.set(new, false);
+        self.root().set(new, false);
     }
     /// Replaces the cell's value by one of the same shape, whatever its dtype. The tensor stays what it was for
     /// gradients: a leaf stays a leaf. For loading and moving parameters in place.
@@ -201,12 +223,12 @@ impl Tensor {
     }
     #[track_caller]
     fn try_set_data(&self, data: &Tensor) -> Result<()> {
-        if self.shape() != data.shape() || !self.0.view.is_whole() {
+        if self.shape() != data.shape() || !self.view_map().is_whole() {
             let what = format!("set_data: a tensor of shape {:?} does not take {:?}", self.shape(), data.shape());
             return Err(Error::new(Kind::Shape, what));
         }
         let new = data.traced()?;
-        let (old, _) = self.0.root.contents();
+        let (old, _) = self.root().contents();
         let same_device = new.value.executor() == old.value.executor();
         if !new.value.is_ready() && new.value.ty() == old.value.ty() && same_device {
             // If what computes the new value fails before it begins, the cell stays as it was (contract R6).
@@ -223,26 +245,39 @@ impl Tensor {
 
 impl Root {
     pub(crate) fn contents(&self) -> (Traced, Version) {
+        let contents = lock(&self.storage.0);
+        // Whoever wrote the value together with an edge has said so before it let go of the storage.
+        if !self.is_tracked.load(Relaxed) {
+            return (Traced { value: contents.value.clone(), edge: None }, (contents.version, 0));
+        }
+        drop(contents);
         let auto = lock(&self.auto);
         let contents = lock(&self.storage.0);
         let t = Traced { value: contents.value.clone(), edge: auto.edge.clone() };
         (t, (contents.version, auto.generation))
     }
+    /// What is known for gradients, to be changed.
+    fn auto(&self) -> MutexGuard<'_, Auto> {
+        let auto = lock(&self.auto);
+        self.is_tracked.store(true, Relaxed);
+        auto
+    }
     /// A write: the value is replaced, and where gradients go too if they are taped.
     pub(crate) fn set(self: &Arc<Self>, new: Traced, taping: bool) {
-        frame::note_written(self, &self.contents().0);
-        let mut auto = lock(&self.auto);
+        frame::note_written(self);
+        // Where there is no edge and comes none, gradients have nothing to do with it.
+        let mut auto = (new.edge.is_some() || self.is_tracked.load(Relaxed)).then(|| self.auto());
         let mut contents = lock(&self.storage.0);
         let old_value = std::mem::replace(&mut contents.value, new.value);
         contents.version += 1;
         drop(contents);
-        let old_edge = if taping { std::mem::replace(&mut auto.edge, new.edge) } else { None };
+        let old_edge = auto.as_mut().filter(|_| taping).and_then(|a| std::mem::replace(&mut a.edge, new.edge));
         drop(auto);
         drop((old_value, old_edge));
     }
     /// As it was before a write.
     pub(crate) fn restore(&self, old: Traced) {
-        let mut auto = lock(&self.auto);
+        let mut auto = self.auto();
         let mut contents = lock(&self.storage.0);
         let now = std::mem::replace(&mut contents.value, old.value);
         contents.version += 1;
@@ -252,7 +287,13 @@ impl Root {
         drop((now, edge));
     }
     fn detached(&self) -> Arc<Root> {
-        Arc::new(Root { storage: self.storage.clone(), auto: Mutex::default() })
+        Arc::new(Root {
+            storage: self.storage.clone(),
+            whole: self.whole.clone(),
+            is_tracked: AtomicBool::new(false),
+            auto: Mutex::default(),
+            kept_grad: OnceLock::new(),
+        })
     }
     fn check_writable(&self, op: &str) -> Result<()> {
         if !is_taping() || lock(&self.auto).leaf.is_none() {
@@ -280,7 +321,10 @@ impl Tensor {
     /// # Ok::<(), rtx_tensor::Error>(())
     /// ```
     pub fn alias(&self) -> Tensor {
-        Tensor(self.0.clone())
+        Tensor(match &self.0 {
+            Shown::Whole(root) => Shown::Whole(root.clone()),
+            Shown::View(handle) => Shown::View(handle.clone()),
+        })
     }
     /// Is it the same tensor, or the same view of one cell?
     ///
@@ -291,13 +335,19 @@ impl Tensor {
     /// # Ok::<(), rtx_tensor::Error>(())
     /// ```
     pub fn is_alias_of(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.shares_storage(other) && self.0.view == other.0.view
+        self.shares_storage(other) && self.view_map() == other.view_map()
     }
     /// The same tensor as long as somebody holds it: what a hook keeps of it.
     pub(crate) fn downgrade(&self) -> impl Fn() -> Option<Tensor> + Send + Sync + use<> {
-        let handle = Arc::downgrade(&self.0.root);
-        let view = self.0.view.clone();
-        move || handle.upgrade().map(|root| Self::from_parts(root, view.clone()))
+        let root = Arc::downgrade(self.root());
+        let view = if let Shown::View(handle) = &self.0 { Some(handle.view.clone()) } else { None };
+        move || {
+            let root = root.upgrade()?;
+            Some(match &view {
+                None => Tensor(Shown::Whole(root)),
+                Some(view) => Self::from_parts(root, view.clone()),
+            })
+        }
     }
     /// Do writes to one reach the other's cell?
     ///
@@ -308,7 +358,7 @@ impl Tensor {
     /// # Ok::<(), rtx_tensor::Error>(())
     /// ```
     pub fn shares_storage(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.0.root.storage, &other.0.root.storage)
+        Arc::ptr_eq(&self.root().storage, &other.root().storage)
     }
     /// The same storage, outside the gradient's way.
     ///
@@ -319,17 +369,20 @@ impl Tensor {
     /// # Ok::<(), rtx_tensor::Error>(())
     /// ```
     pub fn detach(&self) -> Tensor {
-        Self::from_parts(self.0.root.detached(), self.0.view.clone())
+        match &self.0 {
+            Shown::Whole(root) => Tensor(Shown::Whole(root.detached())),
+            Shown::View(handle) => Self::from_parts(handle.root.detached(), handle.view.clone()),
+        }
     }
 }
 
 /// Facts; none of them runs anything.
 impl Tensor {
     pub(crate) fn ty(&self) -> Type {
-        Type { dtype: self.dtype(), shape: self.0.view.shape().clone() }
+        Type { dtype: self.dtype(), shape: self.dims_of().clone() }
     }
     pub(crate) fn dims_of(&self) -> &Shape {
-        self.0.view.shape()
+        self.view_map().shape()
     }
     /// The sizes.
     ///
@@ -349,7 +402,7 @@ impl Tensor {
     /// # Ok::<(), rtx_tensor::Error>(())
     /// ```
     pub fn dtype(&self) -> DType {
-        lock(&self.0.root.storage.0).value.ty().dtype
+        lock(&self.root().storage.0).value.ty().dtype
     }
     /// Where it lives.
     ///
@@ -360,7 +413,7 @@ impl Tensor {
     /// # Ok::<(), rtx_tensor::Error>(())
     /// ```
     pub fn device(&self) -> Device {
-        lock(&self.0.root.storage.0).value.executor().clone().into()
+        lock(&self.root().storage.0).value.executor().clone().into()
     }
     /// Number of dims.
     ///
@@ -476,7 +529,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn requires_grad_(self) -> Self {
-        let own = if self.0.view.is_whole() || self.requires_grad() { self } else { self.clone() };
+        let own = if self.view_map().is_whole() || self.requires_grad() { self } else { self.clone() };
         own.mark().or_panic();
         own
     }
@@ -485,11 +538,11 @@ impl Tensor {
             let what = format!("requires_grad_: only floats have gradients, this is {}", self.ty());
             return Err(Error::new(Kind::Autograd, what));
         }
-        if !self.0.view.is_whole() {
+        if !self.view_map().is_whole() {
             return Err(Error::new(Kind::Autograd, "requires_grad_: this is a view of another tensor")
                 .hint("mark its clone, or the tensor that it shows a part of"));
         }
-        let mut auto = lock(&self.0.root.auto);
+        let mut auto = self.root().auto();
         if auto.edge.is_some() && auto.leaf.is_none() {
             return Err(Error::new(Kind::Autograd, "requires_grad_: this tensor is computed from others")
                 .hint("it requires grad already; detach() it to cut the gradient's way"));
@@ -512,7 +565,7 @@ impl Tensor {
     /// # Ok::<(), rtx_tensor::Error>(())
     /// ```
     pub fn freeze_(&self) -> &Self {
-        let mut auto = lock(&self.0.root.auto);
+        let mut auto = self.root().auto();
         if auto.leaf.take().is_some() {
             auto.edge = None;
             auto.generation += 1;
@@ -546,7 +599,8 @@ impl Tensor {
     /// # Ok::<(), rtx_tensor::Error>(())
     /// ```
     pub fn requires_grad(&self) -> bool {
-        lock(&self.0.root.auto).edge.is_some()
+        let root = self.root();
+        root.is_tracked.load(Relaxed) && lock(&root.auto).edge.is_some()
     }
     /// Is it not computed from tensors that require gradients?
     ///
@@ -560,7 +614,11 @@ impl Tensor {
         !self.requires_grad() || self.leaf().is_some()
     }
     pub(crate) fn leaf(&self) -> Option<Arc<Leaf>> {
-        lock(&self.0.root.auto).leaf.clone().filter(|_| self.0.view.is_whole())
+        let root = self.root();
+        if !root.is_tracked.load(Relaxed) || !self.view_map().is_whole() {
+            return None;
+        }
+        lock(&root.auto).leaf.clone()
     }
     /// The gradient that `backward()` left.
     ///
@@ -573,7 +631,7 @@ impl Tensor {
     /// # Ok::<(), rtx_tensor::Error>(())
     /// ```
     pub fn grad(&self) -> Option<Tensor> {
-        match (self.leaf(), self.0.kept_grad.get()) {
+        match (self.leaf(), self.kept().get()) {
             (Some(leaf), _) => lock(&leaf.grad).as_ref().map(Tensor::alias),
             (None, kept) => lock(kept?).as_ref().map(Tensor::alias),
         }
@@ -606,12 +664,18 @@ impl Tensor {
             return Err(Error::new(Kind::Shape, what));
         }
         // A gradient is a tensor of its own: it is added to in place.
-        let own = grad.map(|g| if g.0.view.is_whole() { g } else { g.clone() });
+        let own = grad.map(|g| if g.view_map().is_whole() { g } else { g.clone() });
         let old = std::mem::replace(&mut *lock(&leaf.grad), own);
         drop(old);
         Ok(())
     }
     pub(crate) fn kept_grad(&self) -> &KeptGrad {
-        self.0.kept_grad.get_or_init(Arc::default)
+        self.kept().get_or_init(Arc::default)
+    }
+    fn kept(&self) -> &OnceLock<KeptGrad> {
+        match &self.0 {
+            Shown::Whole(root) => &root.kept_grad,
+            Shown::View(handle) => &handle.kept_grad,
+        }
     }
 }
