@@ -81,16 +81,21 @@ impl<'g> Builder<'g> {
     /// What the definition's rule refuses, in the op's own name.
     pub fn apply(&mut self, op: Op, inputs: &[ValueId]) -> Result<Outs> {
         let Some(def) = op.def() else { return Err(Error::new(Kind::Internal, "an input is not applied")) };
-        let outs = {
-            let types: SmallVec<[&Type; 4]> = inputs.iter().map(|&v| self.graph.ty(v)).collect();
-            (def.infer)(&op, &types)?
+        let ty = |v: ValueId| self.graph.ty(v);
+        let types = match *inputs {
+            [a] => (def.infer)(&op, &[ty(a)])?,
+            [a, b] => (def.infer)(&op, &[ty(a), ty(b)])?,
+            _ => (def.infer)(&op, &inputs.iter().map(|&v| ty(v)).collect::<SmallVec<[&Type; 8]>>())?,
         };
         if inputs.iter().any(|&v| !self.dtype(v).has_arithmetic()) {
             crate::rules::check_computes(&op, &inputs.iter().map(|&v| self.ty(v)).collect::<SmallVec<[&Type; 4]>>())?;
             self.check_body(&op, inputs)?;
         }
-        let node = self.graph.push(op, inputs.into(), outs, self.location, self.generation);
-        Ok(self.graph.node(node).outs().collect())
+        let node = self.graph.push(op, SmallVec::from_slice(inputs), types, self.location, self.generation);
+        let node = self.graph.node(node);
+        let mut outs = Outs::new();
+        node.outs().for_each(|v| outs.push(v));
+        Ok(outs)
     }
     /// Refuses in a composite's own name what its body would refuse: no kernel is there for what is only stored.
     fn check_body(&self, op: &Op, inputs: &[ValueId]) -> Result<()> {

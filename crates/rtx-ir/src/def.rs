@@ -285,7 +285,9 @@ impl Bound {
 }
 impl<const N: usize> From<[Arg; N]> for Bound {
     fn from(a: [Arg; N]) -> Self {
-        Bound(a.into_iter().collect())
+        let mut bound = Bound::default();
+        a.into_iter().for_each(|a| bound.0.push(a));
+        bound
     }
 }
 

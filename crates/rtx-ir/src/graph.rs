@@ -115,7 +115,9 @@ impl Graph {
     ) -> NodeId {
         let node = NodeId(self.nodes.len() as u32);
         let first = ValueId(self.values.len() as u32);
-        self.values.extend(types.into_iter().map(|ty| ValueInfo { ty, node }));
+        for ty in types {
+            self.values.push(ValueInfo { ty, node });
+        }
         let outputs = self.values.len() as u32 - first.0;
         self.nodes.push(Node { op, inputs, first, outputs, location, generation });
         node

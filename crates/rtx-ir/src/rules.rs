@@ -30,7 +30,9 @@ pub fn infer_same(op: &Op, inputs: &[&Type]) -> Result<Types> {
 
 /// All operands have one type.
 pub fn check_equal(op: &Op, inputs: &[&Type]) -> Result<()> {
-    if !inputs.is_empty() && inputs.iter().all(|t| *t == inputs[0]) {
+    if let [first, rest @ ..] = inputs
+        && rest.iter().all(|t| t == first)
+    {
         return Ok(());
     }
     Err(refuse(op.name(), Kind::Shape, format_args!("operands differ: {}", show(inputs))))

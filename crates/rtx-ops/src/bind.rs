@@ -1,8 +1,10 @@
 //! Binding: which argument of a call goes to which parameter of which overload.
-use rtx_core::{DType, Error, Kind, Result, Scalar};
+use rtx_core::{DType, Error, IdMap, Kind, Result, Scalar};
 use rtx_ir::{Arg, Bound, Parameter, Signature, ValueId, rules};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::collections::HashSet;
+use std::rc::Rc;
 use std::sync::{Mutex, OnceLock};
 
 /// Reads the numbers of a tensor that stands where a number does: the only way in which a value decides a call.
@@ -33,7 +35,7 @@ pub fn choose(
     kwargs: &[(&str, Arg)],
     read: Option<Read<'_>>,
 ) -> Result<(usize, Bound)> {
-    let parsed = sigs.iter().map(|s| parse(s)).collect::<Result<Vec<_>>>()?;
+    let parsed = sigs.iter().map(|s| parsed(s)).collect::<Result<SmallVec<[_; 4]>>>()?;
     for wanted in [Fit::Exact, Fit::Loose] {
         for (i, signature) in parsed.iter().enumerate() {
             let reader = read.filter(|_| wanted == Fit::Loose);
@@ -54,16 +56,43 @@ pub fn choose(
             Err(e) => refusal = refusal.or(Some(e)),
         }
     }
-    Err(refusal.unwrap_or_else(|| rules::refuse(first.name, Kind::Argument, "no overload takes these arguments")))
+    Err(refusal.unwrap_or_else(|| rules::refuse(first.signature.name, Kind::Argument, "no overload takes these arguments")))
 }
 
-fn parse(sig: &'static str) -> Result<Signature> {
-    Signature::parse(sig).ok_or_else(|| Error::new(Kind::Internal, format!("`{sig}` is no signature")))
+/// A signature, and what its parameters are when left out.
+struct Parsed {
+    signature: Signature,
+    defaults: Vec<Option<Arg>>,
+}
+
+thread_local! {
+    /// The signatures that this thread has bound calls to, by address and length: they are parts of the table.
+    static PARSED: RefCell<IdMap<(usize, usize), Rc<Parsed>>> = RefCell::default();
+}
+
+/// Signatures are taken apart once a thread, without a lock.
+fn parsed(sig: &'static str) -> Result<Rc<Parsed>> {
+    PARSED.with_borrow_mut(|known| {
+        let place = (sig.as_ptr() as usize, sig.len());
+        if let Some(found) = known.get(&place) {
+            return Ok(found.clone());
+        }
+        let parsed = Rc::new(parse(sig)?);
+        known.insert(place, parsed.clone());
+        Ok(parsed)
+    })
+}
+
+fn parse(sig: &'static str) -> Result<Parsed> {
+    let signature =
+        Signature::parse(sig).ok_or_else(|| Error::new(Kind::Internal, format!("`{sig}` is no signature")))?;
+    let defaults = signature.parameters.iter().map(|p| Some(default_value(p.ty, p.default?))).collect();
+    Ok(Parsed { signature, defaults })
 }
 
 /// Arguments in the order of one signature, defaults filled in, and how well they fit at worst.
 fn bind_fitting(
-    signature: &Signature,
+    Parsed { signature, defaults }: &Parsed,
     args: &[Arg],
     kwargs: &[(&str, Arg)],
     read: Option<Read<'_>>,
@@ -92,14 +121,14 @@ fn bind_fitting(
     }
     let mut worst = Fit::Exact;
     let mut bound = SmallVec::new();
-    for (p, arg) in params.iter().zip(given) {
-        let arg = match (arg, p.default) {
+    for ((p, arg), default) in params.iter().zip(given).zip(defaults) {
+        let arg = match (arg, default) {
             (Some(arg), _) => {
                 let (fit, arg) = fit(p, arg, read)?;
                 worst = worst.min(fit);
                 arg
             }
-            (None, Some(text)) => default_value(p.ty, text),
+            (None, Some(default)) => default.clone(),
             (None, None) => return Err(refuse(format!("argument `{}` is missing", p.name))),
         };
         bound.push(arg);

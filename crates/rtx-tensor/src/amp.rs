@@ -29,7 +29,7 @@ pub fn autocast<T>(dtype: DType, f: impl FnOnce() -> T) -> T {
 /// The operands of a call in the precision that its op wants.
 pub(crate) fn cast(b: &mut Builder<'_>, def: &OpDef, ids: &[ValueId]) -> Result<SmallVec<[ValueId; 4]>> {
     let to = match (LOW.get(), def.amp) {
-        (None, _) | (_, Amp::Any) => return Ok(ids.into()),
+        (None, _) | (_, Amp::Any) => return Ok(SmallVec::from_slice(ids)),
         (Some(low), Amp::Low) => low,
         (Some(_), Amp::Full) => DType::F32,
     };
