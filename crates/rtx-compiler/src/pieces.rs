@@ -40,10 +40,9 @@ pub(crate) fn of_sum(a: &Pieces, b: &Pieces) -> Option<Pieces> {
 pub(crate) fn of_moved(s: &mut Simplifier, p: &Prim, x: ValueId, ty: &Type, at: Origin) -> Option<Pieces> {
     let pieces = s.pieces_at(x)?;
     let (to, times) = moved_axis(p, &s.graph.ty(x).shape, ty, pieces.axis)?;
-    let list = pieces
-        .list
-        .into_iter()
-        .map(|(start, len, v, added)| (start * times, len * times, moved_part(s, p, v, len * times, to, ty, at), added));
+    let list = pieces.list.into_iter().map(|(start, len, v, added)| {
+        (start * times, len * times, moved_part(s, p, v, len * times, to, ty, at), added)
+    });
     Some(Pieces { axis: to, list: list.collect() })
 }
 

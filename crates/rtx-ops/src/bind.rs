@@ -56,7 +56,8 @@ pub fn choose(
             Err(e) => refusal = refusal.or(Some(e)),
         }
     }
-    Err(refusal.unwrap_or_else(|| rules::refuse(first.signature.name, Kind::Argument, "no overload takes these arguments")))
+    Err(refusal
+        .unwrap_or_else(|| rules::refuse(first.signature.name, Kind::Argument, "no overload takes these arguments")))
 }
 
 /// A signature, and what its parameters are when left out.
