@@ -164,7 +164,9 @@ impl<T: GemmNumber> Work<'_, T> {
         if !self.pack_b && width == panel.width {
             return (from, strides.row);
         }
-        let to = self.b_scratch.wrapping_add((panel.j - j0) * steps.len());
+        // With one block of rows a strip is used once: all of them take turns in the same place, which stays in cache.
+        let once = self.rows.len() <= block_rows::<T>();
+        let to = self.b_scratch.wrapping_add(if once { 0 } else { (panel.j - j0) * steps.len() });
         if first {
             let strip = Strip {
                 from,

@@ -110,17 +110,20 @@ unsafe fn pack_rows<V: Vector>(s: &Strip<V::T>) {
     }
 }
 
-/// Steps lie in memory as columns: transpose squares, steps ascending.
+/// Steps lie in memory as columns: transpose squares, steps ascending, a cache line's squares one after the other.
 #[inline(always)]
 unsafe fn pack_squares<V: Vector>(s: &Strip<V::T>) {
+    let line = 64 / size_of::<V::T>();
     let squares = s.depth / V::SQUARE * V::SQUARE;
-    for p in (0..squares).step_by(V::SQUARE) {
+    for p0 in (0..squares).step_by(line) {
         for j in (0..s.width).step_by(V::SQUARE) {
             let rows = s.count.saturating_sub(j).min(V::SQUARE);
-            let from = s.from.wrapping_add(p).wrapping_offset(j as isize * s.across);
-            // SAFETY: `rows` rows of a square are readable; what is written past `width` lies in the next row, whose
-            // own square follows, or in the slack.
-            unsafe { V::transpose(from, s.across, rows, s.to.add(p * s.width + j), s.width) }
+            for p in (p0..squares.min(p0 + line)).step_by(V::SQUARE) {
+                let from = s.from.wrapping_add(p).wrapping_offset(j as isize * s.across);
+                // SAFETY: `rows` rows of a square are readable; what is written past `width` lies in the next row, whose
+                // own square follows, or in the slack.
+                unsafe { V::transpose(from, s.across, rows, s.to.add(p * s.width + j), s.width) }
+            }
         }
     }
     // SAFETY: the caller's promise.
