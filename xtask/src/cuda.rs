@@ -33,7 +33,16 @@ fn installed() -> Result<PathBuf, String> {
 
 fn install(package: &str, folder: &Path) -> Result<(), String> {
     println!("installing {package} into {}", folder.display());
-    let args = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"];
+    let args = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--root-user-action=ignore",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--target",
+    ];
     let done = Command::new("python3").args(args).arg(folder).arg(package).status();
     match done {
         Ok(status) if status.success() => Ok(()),

@@ -6,7 +6,7 @@ use crate::{
     failure::OrPanic,
     frame,
     shape::{Int, wrap_dim},
-    tape::{Edge, Leaf, Payload, Record, Rule, Trace, Traced, is_taping, lock},
+    tape::{CustomRule, Edge, Leaf, Payload, Record, Rule, Trace, Traced, is_taping, lock},
     view::View,
 };
 use rtx_core::{DType, Error, Kind, Shape};
@@ -476,6 +476,7 @@ impl Tensor {
 /// Placing.
 impl Tensor {
     /// Another element type, device, or both: `x.to(BF16)`, `x.to(&device)`. The tensor itself where nothing changes.
+    /// Gradients go the way back; a move to another device runs what computes the tensor.
     ///
     /// ```
     /// # use rtx_tensor::{self as torch, DType, Tensor, tensor};
@@ -498,17 +499,26 @@ impl Tensor {
         }
         call::record_one(&[(&moved).into()], |b, x| b.cast(x[0], dtype))
     }
-    /// A copy on another device. Runs what computes it.
+    /// A copy on another device, and the way of gradients back. Runs what computes it.
     #[track_caller]
     fn moved(&self, device: &Device) -> Result<Tensor> {
-        if self.requires_grad() && is_taping() {
-            let what = format!("to: the way of gradients from {} to {device} is not recorded", self.device());
-            return Err(Error::new(Kind::Unsupported, what)
-                .hint("move before requires_grad_(), or detach() first; a module moves with .to(&device)"));
-        }
-        let value = self.traced()?.value;
+        let Traced { value, edge } = self.traced()?;
         let copy = Value::from_bytes(device.executor(), value.ty().clone(), &value.read()?)?;
-        Ok(Tensor::from_value(copy))
+        let Some(edge) = edge.filter(|_| is_taping()) else { return Ok(Tensor::from_value(copy)) };
+        let payload =
+            Payload { edges: smallvec![Some(edge)], rule: Rule::Custom(Box::new(Moved { from: self.device() })) };
+        let record = Record::new("to", Location::caller(), smallvec![copy.ty().clone()], payload);
+        Ok(Tensor::from_traced(Traced { value: copy, edge: Some(Edge::Node(record, 0)) }))
+    }
+}
+
+/// The gradient of a move goes back to where the tensor came from.
+struct Moved {
+    from: Device,
+}
+impl CustomRule for Moved {
+    fn gradients(&self, cotangent: &Tensor) -> Vec<Option<Tensor>> {
+        vec![Some(cotangent.to(&self.from))]
     }
 }
 
