@@ -1,17 +1,23 @@
 """PyTorch's side of `cargo xtask bench`: times one row per line read, prints milliseconds.
 
-A line is `NAME ITERATIONS`; the answer is the time of one iteration in milliseconds, or `-` where PyTorch fails. `compile` in the environment
-variable RTX_PEER_MODE compiles the training step with torch.compile.
+A line is `NAME ITERATIONS`; the answer is the time of one iteration in milliseconds, or `-` where PyTorch fails.
+`compiled` in the environment variable RTX_PEER_MODE compiles the training step with torch.compile. With `--once` it
+takes steps of gpt_mini: a line after the first loss, then the seconds of the first step and of a steady one.
 """
 import os
+import statistics
 import sys
 import time
 
 import torch
+import torch.multiprocessing
 import torch.nn.functional as F
+import torch.utils._python_dispatch
+import torch.utils._pytree
 
 torch.set_num_threads(int(os.environ.get("RTX_THREADS", "2")))
 torch.manual_seed(0)
+COMPILED = os.environ.get("RTX_PEER_MODE") == "compiled"
 
 
 class Block(torch.nn.Module):
@@ -54,7 +60,7 @@ def gpt_step(vocabulary, context, layers, width, heads, batch):
     model = Gpt(vocabulary, context, layers, width, heads)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3, betas=(0.9, 0.95), foreach=True)
     tokens = torch.randint(0, vocabulary, (batch, context + 1))
-    forward = torch.compile(model) if os.environ.get("RTX_PEER_MODE") == "compile" else model
+    forward = torch.compile(model) if COMPILED else model
 
     def step():
         loss = forward(tokens)
@@ -73,7 +79,7 @@ def gemm(m, n, k, dtype=torch.float32):
 
 
 def compiled(f):
-    return torch.compile(f) if os.environ.get("RTX_PEER_MODE") == "compile" else f
+    return torch.compile(f) if COMPILED else f
 
 
 def forward(f, *shape):
@@ -178,11 +184,72 @@ def add_chain():
 
     def run():
         x = b
-        for _ in range(1000):
+        for _ in range(100_000):
             x = x + a
         return x
 
     return run
+
+
+def int8():
+    a, b = (torch.randint(-128, 128, (1024, 1024), dtype=torch.int8) for _ in range(2))
+    return compiled(lambda: torch._int_mm(a, b))
+
+
+class Living(torch.utils._python_dispatch.TorchDispatchMode):
+    """Sums the storages that live after each operation, and keeps the most that there were."""
+
+    def __init__(self, tensors):
+        super().__init__()
+        self.storages, self.peak = {}, 0
+        for t in tensors:
+            self.see(t)
+
+    def see(self, t):
+        storage = t.untyped_storage()
+        weak = torch.multiprocessing.reductions.StorageWeakRef(storage)
+        self.storages[weak.cdata] = (weak, storage.nbytes())
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for t in torch.utils._pytree.tree_leaves(out):
+            if isinstance(t, torch.Tensor):
+                self.see(t)
+        self.storages = {key: entry for key, entry in self.storages.items() if not entry[0].expired()}
+        self.peak = max(self.peak, sum(bytes for _, bytes in self.storages.values()))
+        return out
+
+
+def gpt_mini_peak():
+    """Millions of bytes of living tensors at most, in three steps after two, eager: compiled code makes its buffers
+    where no dispatch sees them."""
+    if COMPILED:
+        raise NotImplementedError("only eager memory is counted")
+    import gc
+
+    step = gpt_step(*GPT_MINI)
+    step(), step()
+    gc.collect()
+    living = Living(t for t in gc.get_objects() if isinstance(t, torch.Tensor))
+    with living:
+        step(), step(), step()
+    return living.peak / 1e6
+
+
+GPT_MINI = (256, 256, 6, 384, 6, 8)
+
+
+def once():
+    def timed():
+        start = time.perf_counter()
+        step()
+        return time.perf_counter() - start
+
+    step = gpt_step(*GPT_MINI)
+    first = timed()
+    print("loss", flush=True)
+    timed(), timed(), timed()
+    print(first, statistics.median(timed() for _ in range(3)), flush=True)
 
 
 ROWS = {
@@ -193,6 +260,7 @@ ROWS = {
     "gemm_128": lambda: gemm(128, 128, 128),
     "gemv_4096": lambda: gemm(1, 4096, 4096),
     "gemm_bf16_1024": lambda: gemm(1024, 1024, 1024, torch.bfloat16),
+    "gemm_int8_1024": int8,
     "chain8": lambda: two(chain8, 4096, 1024),
     "gelu": lambda: forward(lambda x: F.gelu(x, approximate="tanh"), 4096, 1024),
     "softmax": lambda: forward(lambda x: F.softmax(x, -1), 4096, 1024),
@@ -209,7 +277,7 @@ ROWS = {
     "mlp_adamw": lambda: mlp_step(lambda p: torch.optim.AdamW(p, 1e-3)),
     "add_chain": add_chain,
     "gpt_nano": lambda: gpt_step(256, 128, 4, 128, 4, 16),
-    "gpt_mini": lambda: gpt_step(256, 256, 6, 384, 6, 8),
+    "gpt_mini": lambda: gpt_step(*GPT_MINI),
     "gpt_sums": lambda: gpt_step(16, 12, 2, 128, 4, 256),
     "gpt_text": lambda: gpt_step(256, 64, 2, 128, 4, 32),
     "basic_block": lambda: trained(BasicBlock(64), torch.randn(8, 64, 56, 56)),
@@ -221,19 +289,31 @@ ROWS = {
     "lstm_fb": lambda: trained(Lstm(), torch.randn(64, 16, 256)),
 }
 
+# Rows that are a number, not a time.
+NUMBERS = {"gpt_mini_peak": gpt_mini_peak}
+
+
+def answer(name, iterations):
+    if name in NUMBERS:
+        return NUMBERS[name]()
+    if name not in ready:
+        ready[name] = ROWS[name]()
+        for _ in range(3):
+            ready[name]()
+    start = time.perf_counter()
+    for _ in range(iterations):
+        ready[name]()
+    return (time.perf_counter() - start) / iterations * 1e3
+
+
+if sys.argv[1:] == ["--once"]:
+    once()
+    sys.exit()
 ready = {}
 for line in sys.stdin:
     name, iterations = line.split()
     try:
-        if name not in ready:
-            ready[name] = ROWS[name]()
-            for _ in range(3):
-                ready[name]()
+        print(answer(name, int(iterations)), flush=True)
     except Exception as error:
         print(f"{name}: {error}", file=sys.stderr)
         print("-", flush=True)
-        continue
-    start = time.perf_counter()
-    for _ in range(int(iterations)):
-        ready[name]()
-    print((time.perf_counter() - start) / int(iterations) * 1e3, flush=True)

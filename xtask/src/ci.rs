@@ -17,6 +17,7 @@ pub(crate) fn run() -> Result<(), String> {
     step("public api", || crate::public_api::run(&["--check".to_owned()]))?;
     step("tests", || cargo(&["test", "--workspace"]))?;
     step("sabotage", || sabotage::run(&[]))?;
+    step("counters", || crate::conformance("bench", &["check".to_owned()]))?;
     step("operators", || crate::conformance("goldens", &["opinfo".to_owned()]))?;
     step("modules", || crate::conformance("goldens", &["modules".to_owned()]))?;
     step("cuda kernels", || crate::cuda::run(&["compile".to_owned(), "--every".to_owned(), SAMPLED.to_owned()]))?;

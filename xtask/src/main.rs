@@ -17,8 +17,11 @@ const HELP: &str = "cargo xtask <command>
   coverage               run every sample of the op table on the processor and write docs/coverage.md
   goldens WHAT [--dir D] compare with PyTorch's answers: train cnn|gpt|lstm, opinfo, modules, optim
   public-api [--check]   list what a program can name, in docs/public-api.txt (--check: only compare)
-  bench cpu [ROW ...]    time kernels and training steps; --peers: beside PyTorch, --json FILE writes the table
-  bench doc FILE         docs/performance.md from such a table
+  bench cpu [ROW ...]    time kernels and training steps; --peers: beside PyTorch, --json FILE writes the rows into it
+  bench crates [ROW ...] some of them beside candle and burn, which it builds first
+  bench doc FILE [FILE]  docs/performance.md from such files: beside PyTorch, beside candle and burn
+  bench check [--bless]  plans, launches, allocations, printed code and (with valgrind) instructions against
+                         benches/baseline.json (--bless: write it)
   cuda compile           every kernel compiles for every GPU, with no GPU here (--every N: of the samples' one in N)
   sabotage [NAME ...]    break each contract in a copy and see that a test notices
   new-op NAME            add an op: one literal and one list line";
@@ -33,7 +36,7 @@ fn main() -> ExitCode {
         Some("public-api") => public_api::run(rest),
         Some("coverage") => coverage(),
         Some("goldens") => conformance("goldens", rest),
-        Some("bench") => conformance("bench", rest),
+        Some("bench") => bench(rest),
         Some("cuda") => cuda::run(rest),
         Some("sabotage") => sabotage::run(rest),
         Some("new-op") => new_op::run(rest),
@@ -67,6 +70,26 @@ fn coverage() -> Result<(), String> {
     let args = ["test", "--quiet", "--package", "rtx-conformance", "--test", "samples"];
     let status = cargo_command(&args).env("RTX_BLESS", "1").status().map_err(|e| format!("cargo: {e}"))?;
     if status.success() { Ok(()) } else { Err("a sample fails: the page was not written".to_owned()) }
+}
+
+/// Rows need programs that are built first: `rtx` for its training run, or candle and burn.
+fn bench(rest: &[String]) -> Result<(), String> {
+    match rest.first().map(String::as_str) {
+        Some("doc" | "check") => {}
+        Some("crates") => {
+            let peers = root().join("benches/peers");
+            let mut build = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+            build.args(["build", "--release", "--quiet"]).current_dir(&peers);
+            let target = std::env::var_os("CARGO_TARGET_DIR").map(|t| PathBuf::from(t).join("peers"));
+            build.arg("--target-dir").arg(target.unwrap_or_else(|| peers.join("target")));
+            let status = build.status().map_err(|e| format!("cargo: {e}"))?;
+            if !status.success() {
+                return Err("benches/peers does not build".to_owned());
+            }
+        }
+        _ => cargo(&["build", "--release", "--quiet", "--package", "rtx-cli"])?,
+    }
+    conformance("bench", rest)
 }
 
 /// What needs the op table runs in `rtx-conformance`.

@@ -38,7 +38,9 @@ fn main() -> ExitCode {
             goldens modules [--dir DIR] [--module NAME] [--failures] [--bless]\n\
             goldens optim [--dir DIR]\n\
             bench [cpu] [ROW ...] [--peers] [--json FILE]\n\
-            bench doc FILE\n\
+            bench crates [ROW ...] [--json FILE]\n\
+            bench check [--bless]\n\
+            bench doc FILE [FILE of crates]\n\
             cuda compile [--arch sm_90a,...] [--every N] [--texts DIR]\n\
             cuda samples [--shard I/N] [--dtype f32|bf16|f16] [--op NAME]\n\
             cuda check\n\
@@ -129,23 +131,36 @@ fn cuda_samples(rest: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Rows by name, whether PyTorch is asked, and where to write them; or the page made of what was written.
+/// Rows by name, who is asked, and where to write them; the page made of what was written; the gates.
 fn bench(rest: &[&str]) -> Result<(), String> {
-    if let ["doc", json] = rest {
-        let doc = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");
-        return rtx_conformance::bench::write_doc(json.as_ref(), &doc).map_err(|e| e.to_string());
-    }
-    let (mut names, mut peers, mut json) = (vec![], false, None);
-    let mut words = rest.strip_prefix(&["cpu"]).unwrap_or(rest).iter();
+    use rtx_conformance::bench::{self, Beside};
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");
+    let done = match rest {
+        ["doc", json] => bench::write_doc(json.as_ref(), None, &page),
+        ["doc", json, crates] => bench::write_doc(json.as_ref(), Some(crates.as_ref()), &page),
+        ["check"] => bench::check(false),
+        ["check", "--bless"] => bench::check(true),
+        ["once"] => bench::once(),
+        ["replay"] => bench::replay(),
+        ["crates", rest @ ..] => return bench_rows(rest, Beside::Crates),
+        ["cpu", rest @ ..] => return bench_rows(rest, Beside::Nobody),
+        rest => return bench_rows(rest, Beside::Nobody),
+    };
+    done.map_err(|e| e.to_string())
+}
+
+fn bench_rows(rest: &[&str], mut beside: rtx_conformance::bench::Beside) -> Result<(), String> {
+    let (mut names, mut json) = (vec![], None);
+    let mut words = rest.iter();
     while let Some(&word) = words.next() {
         match word {
-            "--peers" => peers = true,
+            "--peers" => beside = rtx_conformance::bench::Beside::PyTorch,
             "--json" => json = Some(std::path::Path::new(*words.next().ok_or("--json takes a file")?)),
             name if name.starts_with("--") => return Err(format!("unknown argument {name}")),
             name => names.push(name),
         }
     }
-    rtx_conformance::bench::run(&names, peers, json).map_err(|e| e.to_string())
+    rtx_conformance::bench::run(&names, beside, json).map_err(|e| e.to_string())
 }
 
 /// The folder after `--dir`, or the copies beside this crate.

@@ -7,14 +7,18 @@
 mod driver;
 mod isa;
 mod memory;
+mod null;
 pub mod pool;
 mod rounding;
 mod scratch;
 mod tile;
+mod yardstick;
 
 pub use driver::CpuDevice;
 pub use isa::{Isa, isa, set_isa};
+pub use null::NullDevice;
 pub use rounding::with_default_rounding;
 pub use rustg::{Jit, JitCounters, jit_counters, set_jit};
 pub use scratch::with_scratch;
 pub use tile::TileCode;
+pub use yardstick::Yardstick;

@@ -1,7 +1,8 @@
-//! What the bench leaves behind: its JSON, and `docs/performance.md` made from it.
-use super::Reading;
+//! What the bench leaves behind: a JSON of rows, where a later run replaces what it measured again.
+use super::{Reading, goals};
 use rtx_core::{Error, Kind, Result};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -45,72 +46,51 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + u64::from(m <= 2), m, d)
 }
 
-pub(super) fn write_json(readings: &[Reading], path: &Path) -> Result<()> {
-    let number = |x: Option<f64>| x.map_or("null".to_owned(), |x| format!("{x:.4}"));
-    let (date, machine) = (today(), machine());
-    let mut text =
-        format!("{{\"date\": \"{date}\", \"machine\": \"{machine}\", \"target\": \"{}\", \"rows\": [\n", target());
-    for (i, r) in readings.iter().enumerate() {
-        let comma = if i + 1 < readings.len() { "," } else { "" };
-        // Writing to a string does not fail.
-        _ = writeln!(
-            text,
-            "  {{\"name\": \"{}\", \"unit\": \"{}\", \"ours\": {:.4}, \"eager\": {}, \"compiled\": {}, \"ratio\": {}}}{comma}",
-            r.row.name,
-            r.row.unit,
-            r.ours,
-            number(r.peers[0]),
-            number(r.peers[1]),
-            number(r.ratio())
-        );
-    }
-    text.push_str("]}\n");
+/// Writes rows into a file; those of other names that are there already stay.
+///
+/// # Errors
+/// [`Kind::Argument`] for a file of another machine, [`Kind::Format`] for one that is not the bench's.
+pub(super) fn merge_json(readings: &[Reading], path: &Path) -> Result<()> {
+    let old = if path.exists() { Some(std::fs::read_to_string(path)?) } else { None };
+    let text = merged(readings, old.as_deref(), [&today(), &machine(), &target()])?;
     rtx_io::write_file(path, text.as_bytes())
 }
 
-/// Writes `docs/performance.md` from a file that the bench wrote.
-///
-/// # Errors
-/// [`Kind::Io`] when a file fails, [`Kind::Format`] when the JSON is not the bench's.
-pub fn write_doc(json: &Path, doc: &Path) -> Result<()> {
-    let text = std::fs::read_to_string(json)?;
-    let page = page(&text).ok_or_else(|| Error::new(Kind::Format, "bench doc: this is not the bench's JSON"))?;
-    rtx_io::write_file(doc, page.as_bytes())
+fn merged(readings: &[Reading], old: Option<&str>, [date, machine, target]: [&str; 3]) -> Result<String> {
+    let not_ours = || Error::new(Kind::Format, "bench --json: the file is there and is not the bench's");
+    let mut rows: BTreeMap<(usize, String), String> = BTreeMap::new();
+    let place = |name: &str| goals::GOALS.iter().position(|g| g.name == name).unwrap_or(usize::MAX);
+    if let Some(old) = old {
+        let old: Value = serde_json::from_str(old).map_err(|_| not_ours())?;
+        if old["machine"] != machine || old["target"] != target {
+            let message = "bench --json: the file holds rows of another machine, or of other threads";
+            return Err(Error::new(Kind::Argument, message).hint("take another file"));
+        }
+        for row in old["rows"].as_array().ok_or_else(not_ours)? {
+            let name = row["name"].as_str().ok_or_else(not_ours)?.to_owned();
+            rows.insert((place(&name), name), row.to_string());
+        }
+    }
+    for reading in readings {
+        rows.insert((place(reading.name), reading.name.to_owned()), reading.json());
+    }
+    let rows: Vec<String> = rows.into_values().collect();
+    let head = format!("{{\"date\": \"{date}\", \"machine\": \"{machine}\", \"target\": \"{target}\"");
+    Ok(format!("{head}, \"rows\": [\n  {}\n]}}\n", rows.join(",\n  ")))
 }
 
-fn page(json: &str) -> Option<String> {
-    let json: Value = serde_json::from_str(json).ok()?;
-    let mut page = format!(
-        "# Performance\n\n\
-        Made by `cargo xtask bench doc FILE` from what `cargo xtask bench cpu --peers --json FILE` wrote on {}: {} ({}). Ours and\n\
-        PyTorch ran in alternating rounds; a number is the median of its rounds. The ratio is the better of PyTorch\n\
-        eager and compiled over ours: above 1, ours is faster. A ratio within a tenth of 1 is a tie.\n\n\
-        | row | unit | ours | eager | compiled | ratio |\n|---|---|---:|---:|---:|---:|\n",
-        json["date"].as_str()?,
-        json["machine"].as_str()?,
-        json["target"].as_str()?
-    );
-    for row in json["rows"].as_array()? {
-        let cell = |name: &str, digits: usize| match &row[name] {
-            Value::Null => Some("–".to_owned()),
-            number => Some(format!("{:.digits$}", number.as_f64()?)),
-        };
-        // Writing to a string does not fail.
-        _ = writeln!(
-            page,
-            "| {} | {} | {} | {} | {} | {} |",
-            row["name"].as_str()?,
-            row["unit"].as_str()?,
-            cell("ours", 3)?,
-            cell("eager", 3)?,
-            cell("compiled", 3)?,
-            cell("ratio", 2)?
-        );
+impl Reading {
+    fn json(&self) -> String {
+        let number = |x: Option<f64>| x.map_or("null".to_owned(), |x| format!("{x:.4}"));
+        let mut text = format!("{{\"name\": \"{}\", \"unit\": \"{}\"", self.name, self.unit);
+        let own = [("ours", Some(self.ours))];
+        let last = [("ratio", self.ratio()), ("share", self.share)];
+        for (name, x) in own.iter().chain(&self.peers).chain(&last) {
+            // Writing to a string does not fail.
+            _ = write!(text, ", \"{name}\": {}", number(*x));
+        }
+        text + "}"
     }
-    page.push_str(
-        "\nWhat each row does is in `crates/rtx-conformance/src/bench/rows.rs` and `benches/peers/torch_rows.py`.\n",
-    );
-    Some(page)
 }
 
 #[cfg(test)]
@@ -125,12 +105,24 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_the_rows_of_its_json() {
-        let json = "{\"date\": \"2026-01-02\", \"machine\": \"m\", \"target\": \"cpu\", \"rows\": [\n  {\"name\": \"a\", \"unit\": \"ms\", \
-            \"ours\": 1.5, \"eager\": 3.0, \"compiled\": null, \"ratio\": 2.0}\n]}\n";
-        let page = page(json).expect("a page");
-        assert!(page.contains("on 2026-01-02: m (cpu)"), "{page}");
-        assert!(page.contains("| a | ms | 1.500 | 3.000 | – | 2.00 |\n"), "{page}");
-        assert!(super::page("{}").is_none());
+    fn a_later_run_replaces_its_rows_only() {
+        let row = |name, ours| Reading {
+            name,
+            unit: "ms",
+            ours,
+            peers: vec![("eager", Some(3.0)), ("compiled", None)],
+            share: None,
+        };
+        let about = ["2026-01-02", "m", "cpu"];
+        let first = merged(&[row("softmax", 1.5), row("gelu", 2.0)], None, about).expect("text");
+        let both = merged(&[row("softmax", 1.0)], Some(&first), ["2026-01-03", "m", "cpu"]).expect("text");
+        let both: Value = serde_json::from_str(&both).expect("JSON");
+        assert_eq!(both["date"], "2026-01-03");
+        assert_eq!((&both["rows"][0]["name"], &both["rows"][0]["ours"]), (&"gelu".into(), &2.0.into()));
+        assert_eq!((&both["rows"][1]["ours"], &both["rows"][1]["ratio"]), (&1.0.into(), &3.0.into()));
+        assert_eq!(both["rows"][1]["compiled"], Value::Null);
+        let elsewhere = merged(&[], Some(&first), ["2026-01-03", "another", "cpu"]);
+        assert_eq!(elsewhere.expect_err("refused").kind(), Kind::Argument);
+        assert_eq!(merged(&[], Some("{}"), about).expect_err("refused").kind(), Kind::Argument);
     }
 }

@@ -1,5 +1,6 @@
 //! The rows of the table: what is timed here, by the names that `benches/peers/torch_rows.py` has for PyTorch's side.
 use crate::goldens::gpt::{Gpt, Sizes};
+use rtx_core::Kind;
 use rustytorch::{self as torch, Stack, prelude::*};
 
 /// Something to run again and again.
@@ -13,6 +14,16 @@ pub(super) struct Row {
     /// Calls in one reading.
     pub iterations: u32,
     pub make: fn() -> Work,
+}
+
+/// Additions in a chain.
+const CHAIN: u32 = 100_000;
+
+impl Row {
+    /// Parts of a call, where the number that is printed is that of one part.
+    pub(super) fn parts(&self) -> u32 {
+        if self.name == "add_chain" { CHAIN } else { 1 }
+    }
 }
 
 /// Kernels first, then layers, then training steps.
@@ -116,7 +127,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row { name: "basic_block", unit: "ms", iterations: 3, make: basic_block },
     Row { name: "lstm_fb", unit: "ms", iterations: 5, make: lstm },
-    Row { name: "add_chain", unit: "us", iterations: 20, make: add_chain },
+    Row { name: "add_chain", unit: "us", iterations: 1, make: add_chain },
     Row { name: "mlp_sgd", unit: "ms", iterations: 100, make: || mlp(|p| Box::new(optim::SGD::new(p, 0.1))) },
     Row { name: "mlp_adamw", unit: "ms", iterations: 100, make: || mlp(|p| Box::new(optim::AdamW::new(p, 1e-3))) },
     Row { name: "cnn_adamw", unit: "ms", iterations: 5, make: cnn },
@@ -204,7 +215,7 @@ fn basic_block() -> Work {
 }
 
 /// Two layers of 256 over 64 steps of 16 examples.
-fn lstm() -> Work {
+pub(super) fn lstm() -> Work {
     let bound = 1.0 / 16.0;
     let mut shapes: Vec<&[usize]> = vec![&[64, 16, 256]];
     (0..2).for_each(|_| shapes.extend([&[1024, 256][..], &[1024, 256], &[1024], &[1024]]));
@@ -216,24 +227,29 @@ fn lstm() -> Work {
     })
 }
 
-/// A thousand additions, each of the result before: milliseconds of all are microseconds of one.
+/// Additions, each of the result before, and every one of them is run.
 fn add_chain() -> Work {
     let operands = drawn(&[&[16], &[16]]);
     Box::new(move || {
+        let before = torch::counters();
         let mut b = operands[1].alias();
-        (0..1000).for_each(|_| b = &b + &operands[0]);
-        b.to_vec::<f32>().map(drop)
+        (0..CHAIN).for_each(|_| b = &b + &operands[0]);
+        b.to_vec::<f32>()?;
+        match (torch::counters() - before).nodes_run {
+            n if n >= u64::from(CHAIN) => Ok(()),
+            n => Err(Error::new(Kind::Internal, format!("add_chain: {n} of {CHAIN} nodes were run"))),
+        }
     })
 }
 
 type Make = fn(Vec<nn::Param>) -> Box<dyn Optimizer>;
 
-fn mlp(optimizer: Make) -> Work {
+pub(super) fn mlp(optimizer: Make) -> Work {
     let net = seq![nn::Linear::new(784, 256), nn::ReLU, nn::Linear::new(256, 10)];
     let x = torch::randn([64, 784]);
     classifier(net.parameters(), optimizer, integers(64, 10), move || net.forward(&x))
 }
-fn cnn() -> Work {
+pub(super) fn cnn() -> Work {
     let conv = |from, to| nn::Conv2d::new(from, to, 3).padding(1);
     let net = seq![
         conv(1, 32),
@@ -262,7 +278,7 @@ fn classifier(parameters: Vec<nn::Param>, make: Make, y: Tensor, logits: impl Fn
     })
 }
 
-fn gpt(sizes: Sizes, batch: usize) -> Work {
+pub(super) fn gpt(sizes: Sizes, batch: usize) -> Work {
     let model = Gpt::with(sizes);
     let mut opt = optim::AdamW::new(model.parameters(), 1e-3).betas(0.9, 0.95);
     let ids: Vec<i64> = (0..batch * (sizes.context + 1)).map(|i| (i * 7919 % sizes.vocabulary) as i64).collect();
