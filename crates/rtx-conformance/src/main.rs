@@ -141,7 +141,7 @@ fn bench(rest: &[&str]) -> Result<(), String> {
         ["check"] => bench::check(false),
         ["check", "--bless"] => bench::check(true),
         ["once"] => bench::once(),
-        ["replay"] => bench::replay(),
+        ["replay", program] => bench::replay(program),
         ["crates", rest @ ..] => return bench_rows(rest, Beside::Crates),
         ["cpu", rest @ ..] => return bench_rows(rest, Beside::Nobody),
         rest => return bench_rows(rest, Beside::Nobody),

@@ -31,7 +31,8 @@ impl Baseline {
     }
 
     fn text(&self) -> String {
-        let whole = |x: f64| if x.fract() == 0.0 { Value::from(x as u64) } else { Value::from((x * 1e6).round() / 1e6) };
+        let whole =
+            |x: f64| if x.fract() == 0.0 { Value::from(x as u64) } else { Value::from((x * 1e6).round() / 1e6) };
         let mut json = Map::new();
         for (section, programs) in &self.0 {
             let programs = programs.iter().map(|(name, counts)| {

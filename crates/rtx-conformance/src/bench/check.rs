@@ -2,7 +2,7 @@
 //!
 //! Hardware counters are not to be had on shared machines and clocks are noise, so what is gated is exact: the plans
 //! of canonical programs on a device whose kernels do nothing, the machine code printed for them, and the instructions
-//! that valgrind counts for a step, as a ratio to a yardstick of fixed work in the same run.
+//! that valgrind counts for a step, as a ratio to a yardstick of fixed work counted in the same run.
 use super::baseline::Baseline;
 use super::programs::{PROGRAMS, Ready, STEPS};
 use super::rows::Work;
@@ -11,11 +11,12 @@ use rtx_cpu::{Isa, Jit};
 use rustytorch::{self as torch, Device};
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Instruction counts may grow by so much.
 const SLACK: f64 = 1.05;
+/// The name of the fixed work among the programs.
+const YARDSTICK: &str = "yardstick";
 
 /// Compares with the baseline, or writes it with `bless`.
 ///
@@ -94,63 +95,55 @@ fn callgrind(now: &mut Baseline) -> Result<bool> {
     if !Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success()) {
         return Ok(false);
     }
-    let dir = std::env::temp_dir().join(format!("rtx-callgrind-{}", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
-    let out = Command::new("valgrind")
-        .args(["--tool=callgrind", "--toggle-collect=*counted_by_callgrind*", "--dump-after=*counted_by_callgrind*"])
-        .arg(format!("--callgrind-out-file={}", dir.join("out").display()))
-        .arg(std::env::current_exe()?)
-        .args(["bench", "replay"])
-        .stdout(Stdio::null())
-        .output()?;
-    let counts = totals(&dir);
-    let _ = std::fs::remove_dir_all(&dir);
-    if !out.status.success() {
-        return Err(Error::new(Kind::Internal, format!("callgrind: {}", String::from_utf8_lossy(&out.stderr))));
-    }
-    let counts = counts?;
-    let wanted = PROGRAMS.len() + 1;
-    if counts.len() != wanted {
-        return Err(Error::new(Kind::Internal, format!("callgrind counted {} pieces of {wanted}", counts.len())));
-    }
-    let yardstick = counts[0] as f64;
-    println!("instructions of a step, and their ratio to a yardstick of {} million", counts[0] / 1_000_000);
-    for ((name, _), n) in PROGRAMS.iter().zip(&counts[1..]) {
-        let step = *n as f64 / STEPS as f64;
-        println!("  {name:14} {step:>10.0}   {:.5}", step / yardstick);
-        now.set("instructions", name, [("ratio_to_yardstick", step / yardstick)]);
+    let yardstick = count_instructions(YARDSTICK)?;
+    println!("instructions of a step, and their ratio to a yardstick of {} million", yardstick / 1_000_000);
+    for (name, _) in PROGRAMS {
+        let step = count_instructions(name)? as f64 / STEPS as f64;
+        let ratio = step / yardstick as f64;
+        println!("  {name:14} {step:>10.0}   {ratio:.5}");
+        now.set("instructions", name, [("ratio_to_yardstick", ratio)]);
     }
     Ok(true)
 }
 
-/// The totals of the dumps, in the order in which they were written.
-fn totals(dir: &Path) -> Result<Vec<u64>> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        // out.1, out.2, …; the last one, without a number, is of the process's end.
-        let number = path.extension().and_then(|n| n.to_str()).and_then(|n| n.parse::<u32>().ok());
-        let text = std::fs::read_to_string(&path)?;
-        let total = text.lines().find_map(|l| l.strip_prefix("totals:").or(l.strip_prefix("summary:")));
-        found.extend(number.zip(total.and_then(|t| t.trim().parse::<u64>().ok())));
+/// Instructions of [`counted_by_callgrind`] in a process of its own.
+fn count_instructions(program: &str) -> Result<u64> {
+    let profile = std::env::temp_dir().join(format!("rtx-callgrind-{}", std::process::id()));
+    let out = Command::new("valgrind")
+        .args(["--tool=callgrind", "--toggle-collect=*counted_by_callgrind*"])
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .arg(std::env::current_exe()?)
+        .args(["bench", "replay", program])
+        .output()?;
+    let text = std::fs::read_to_string(&profile);
+    let _ = std::fs::remove_file(&profile);
+    if !out.status.success() {
+        return Err(Error::new(Kind::Internal, format!("callgrind: {}", String::from_utf8_lossy(&out.stderr))));
     }
-    Ok(found.into_values().collect())
+    let text = text?;
+    let total = text.lines().find_map(|l| l.strip_prefix("summary:")).and_then(|t| t.trim().parse().ok());
+    match total {
+        Some(n) if n > 0 => Ok(n),
+        _ => Err(Error::new(Kind::Internal, format!("callgrind counted nothing for {program}"))),
+    }
 }
 
-/// What callgrind runs: the yardstick, then steps of each program on a null device.
+/// What callgrind runs: the yardstick, or steps of a program on a null device.
 ///
 /// # Errors
-/// When a step fails.
-pub fn replay() -> Result<()> {
-    counted_by_callgrind(&mut || {
-        black_box(fixed_work());
-        Ok(())
-    })?;
-    for (_, make) in PROGRAMS {
-        let mut work: Work = Ready::new(*make)?.work;
-        counted_by_callgrind(&mut || (0..STEPS).try_for_each(|_| work()))?;
+/// When a step fails, or there is no such program.
+pub fn replay(program: &str) -> Result<()> {
+    if program == YARDSTICK {
+        return counted_by_callgrind(&mut || {
+            black_box(fixed_work());
+            Ok(())
+        });
     }
-    Ok(())
+    let found = PROGRAMS.iter().find(|(name, _)| *name == program);
+    let unknown = || Error::new(Kind::Argument, format!("bench replay: no program is called {program}"));
+    let (_, make) = found.ok_or_else(unknown)?;
+    let mut work: Work = Ready::new(*make)?.work;
+    counted_by_callgrind(&mut || (0..STEPS).try_for_each(|_| work()))
 }
 
 /// Callgrind counts while this function runs, and writes what it counted when it ends.

@@ -85,9 +85,7 @@ impl Goal {
 
 /// In the order of the page.
 pub(super) const GOALS: &[Goal] = &[
-    row("gemm_1024", "product of two matrices of f32, 1024 × 1024 × 1024")
-        .ratio(1.0)
-        .product([1024, 1024, 1024], 0.75),
+    row("gemm_1024", "product of two matrices of f32, 1024 × 1024 × 1024").ratio(1.0).product([1024, 1024, 1024], 0.75),
     row("gemm_2048", "the same, 2048 × 2048 × 2048").ratio(1.0).product([2048, 2048, 2048], 0.75),
     row("gemm_512x3072x768", "the same, 512 × 768 by 768 × 3072").ratio(1.0).product([512, 3072, 768], 0.75),
     row("gemm_64x256x784", "the same, 64 × 784 by 784 × 256").ratio(1.0).product([64, 256, 784], 0.0),
@@ -98,7 +96,8 @@ pub(super) const GOALS: &[Goal] = &[
         0.85,
     ),
     row("gemm_bf16_1024", "product of two matrices of bf16, 1024 × 1024 × 1024").ratio(1.0),
-    row("gemm_int8_1024", "product of two matrices of 8-bit integers, summed in 32 bits, 1024 × 1024 × 1024").ratio(1.0),
+    row("gemm_int8_1024", "product of two matrices of 8-bit integers, summed in 32 bits, 1024 × 1024 × 1024")
+        .ratio(1.0),
     row("chain8", "`tanh(1.5 x + y) · sigmoid(y) + sqrt(abs(x))`, 4096 × 1024").ratio(1.8).passes(3, 0.75),
     row("gelu", "gelu with tanh, 4096 × 1024").passes(2, 0.8),
     row("softmax", "softmax of 4096 rows of 1024").passes(2, 0.9),

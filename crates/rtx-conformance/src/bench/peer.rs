@@ -7,17 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// The rows that `benches/peers/src` has.
-pub(super) const CRATES_ROWS: &[&str] = &[
-    "gemm_1024",
-    "gemm_64x256x784",
-    "gemm_128",
-    "chain8",
-    "gelu",
-    "softmax",
-    "layer_norm",
-    "mlp_sgd",
-    "mlp_adamw",
-];
+pub(super) const CRATES_ROWS: &[&str] =
+    &["gemm_1024", "gemm_64x256x784", "gemm_128", "chain8", "gelu", "softmax", "layer_norm", "mlp_sgd", "mlp_adamw"];
 
 /// A process that waits for names of rows.
 pub(super) struct Peer {

@@ -117,7 +117,8 @@ fn train_sums(row: &Special, peers: &mut Peers) -> Result<Reading> {
     let _ = std::fs::remove_dir_all(&run);
     let out = out.map_err(|e| Error::from(e).hint("cargo build --release makes the program `rtx`"))?;
     let text = String::from_utf8_lossy(&out.stdout);
-    let right = text.lines().find_map(|l| l.split_once(" of 1,000 sums it never saw are right")?.0.split(' ').next_back());
+    let right =
+        text.lines().find_map(|l| l.split_once(" of 1,000 sums it never saw are right")?.0.split(' ').next_back());
     let right: Option<f64> = right.and_then(|n| n.replace(',', "").parse().ok());
     match right {
         Some(n) if n >= 990.0 => {
