@@ -41,10 +41,18 @@ struct Way {
 /// Deferred, two threads, the best instruction set, the tile VM.
 const DEFERRED: Way = Way { name: "deferred", process: || {}, thread: |_| {} };
 /// Every program is run in each of these.
-const WAYS: [Way; 6] = [
+const WAYS: [Way; 7] = [
     Way { name: "eager", thread: |_| set_eager(Some(true)), ..DEFERRED },
     Way { name: "flushes at random points", thread: |seed| set_random_flush(Some(seed)), ..DEFERRED },
     Way { name: "printed code", process: || set_jit(Some(Jit::Always)), ..DEFERRED },
+    Way {
+        name: "code printed for AVX2",
+        process: || {
+            set_isa(Some(Isa::Avx2));
+            set_jit(Some(Jit::Always));
+        },
+        ..DEFERRED
+    },
     Way { name: "one thread", process: || pool::set_threads(1), ..DEFERRED },
     Way { name: "AVX2", process: || set_isa(Some(Isa::Avx2)), ..DEFERRED },
     Way { name: "scalar", process: || set_isa(Some(Isa::Scalar)), ..DEFERRED },
@@ -163,7 +171,8 @@ fn every_way_of_running_gives_the_same_bits() {
         }
     }
     DEFERRED.set_process();
-    let printed = jit_counters().printed;
+    let (printed, avx2) = (jit_counters().printed, jit_counters().loops_avx2);
+    assert!(Isa::detect() < Isa::Avx2 || avx2 > count() / 8, "only {avx2} loops were printed for AVX2");
     assert!(Isa::detect() < Isa::Avx512 || printed > count(), "only {printed} instructions were printed");
     let counts = primitive_counts();
     let of = |name: &str| counts.get(name).copied().unwrap_or(0);

@@ -131,6 +131,7 @@ impl Device for CpuDevice {
         let jit = rustg::jit_counters();
         vec![
             ("printed_loops", jit.loops),
+            ("printed_loops_avx2", jit.loops_avx2),
             ("printed_instructions", jit.printed),
             ("instructions_left_to_the_vm", jit.left),
             ("bytes_of_printed_code", jit.bytes),

@@ -1,6 +1,7 @@
 //! Printed code in executable memory, found again by the region that it was printed from.
 use super::x86::{self, FRAME_HEAD, FRAME_WORDS};
-use super::{BYTES, LOOPS, NANOSECONDS, Region};
+use super::{BYTES, LOOPS, LOOPS_AVX2, NANOSECONDS, Region};
+use crate::Isa;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::mem::MaybeUninit;
@@ -14,8 +15,11 @@ pub(crate) use super::x86::MOST_MEMS;
 pub(crate) struct Code {
     start: *mut libc::c_void,
     bytes: usize,
-    literals: Vec<u64>,
+    literals: Vec<Line>,
 }
+/// Literals lie within cache lines.
+#[repr(C, align(64))]
+struct Line([u64; 8]);
 // SAFETY: the memory is never written after it became executable, and is given back by the last owner.
 unsafe impl Send for Code {}
 // SAFETY: as above.
@@ -47,26 +51,29 @@ impl Frame {
 }
 
 /// The code for a region: printed once in a process. `None` if the region is too large, or memory is not to be had.
-pub(crate) fn load(region: &Region) -> Option<Arc<Code>> {
-    static KNOWN: LazyLock<Mutex<HashMap<Region, Option<Arc<Code>>>>> = LazyLock::new(Mutex::default);
+pub(crate) fn load(region: &Region, isa: Isa) -> Option<Arc<Code>> {
+    static KNOWN: LazyLock<Mutex<HashMap<Isa, Known>>> = LazyLock::new(Mutex::default);
+    type Known = HashMap<Region, Option<Arc<Code>>>;
     // More than any one model has; then all is forgotten.
     const MOST: usize = 4096;
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.entry(isa).or_default();
     if let Some(found) = known.get(region) {
         return found.clone();
     }
     let start = Instant::now();
     let dumps = std::env::var("RTX_DUMP").is_ok_and(|list| list.split(',').any(|f| f.trim() == "source"));
-    let code = match x86::print(region, dumps) {
+    let code = match x86::print(region, isa, dumps) {
         Ok(printed) => {
             if dumps {
-                eprintln!("{}{}", describe(region, printed.bytes.len()), printed.listing);
+                eprintln!("{}{}", describe(region, isa, printed.bytes.len()), printed.listing);
             }
-            Code::new(&printed.bytes, printed.literals).map(Arc::new)
+            Code::new(&printed.bytes, &printed.literals).map(Arc::new)
         }
         Err(_) => None,
     };
     LOOPS.fetch_add(code.is_some() as u64, Relaxed);
+    LOOPS_AVX2.fetch_add((code.is_some() && isa == Isa::Avx2) as u64, Relaxed);
     BYTES.fetch_add(code.as_ref().map_or(0, |c| c.bytes as u64), Relaxed);
     NANOSECONDS.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
     if known.len() >= MOST {
@@ -77,8 +84,8 @@ pub(crate) fn load(region: &Region) -> Option<Arc<Code>> {
 }
 
 /// The region as comments of a listing.
-fn describe(region: &Region, bytes: usize) -> String {
-    let mut out = format!("; {} steps in {bytes} bytes of AVX-512\n", region.steps.len());
+fn describe(region: &Region, isa: Isa, bytes: usize) -> String {
+    let mut out = format!("; {} steps in {bytes} bytes of {}\n", region.steps.len(), isa.name());
     for (m, mem) in region.mems.iter().enumerate() {
         _ = writeln!(out, ";   m{m} = {mem:?}");
     }
@@ -91,8 +98,14 @@ fn describe(region: &Region, bytes: usize) -> String {
 
 impl Code {
     /// Bytes in memory that is written first and then made executable, never both.
-    fn new(bytes: &[u8], literals: Vec<u64>) -> Option<Code> {
+    fn new(bytes: &[u8], literals: &[u64]) -> Option<Code> {
         let length = bytes.len();
+        let line = |words: &[u64]| {
+            let mut line = Line([0; 8]);
+            line.0[..words.len()].copy_from_slice(words);
+            line
+        };
+        let literals = literals.chunks(8).map(line).collect();
         // SAFETY: a fresh private mapping; it has room for the bytes, and nobody else knows it.
         unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -111,12 +124,12 @@ impl Code {
     ///
     /// # Safety
     /// The frame has every operand of the region, in its order, valid for what rows and columns say; `consts` is the
-    /// table that the region's constants lie in. The machine has AVX-512.
+    /// table that the region's constants lie in. The machine has the instruction set it was printed for.
     pub unsafe fn run(&self, frame: &mut Frame, consts: *const u8, rows: usize, cols: usize) {
         if rows == 0 || cols == 0 {
             return;
         }
-        let head = [rows as u64, cols as u64, consts as u64, self.literals.as_ptr() as u64, 0];
+        let head = [rows as u64, cols as u64, consts as u64, self.literals.as_ptr() as u64, 0, 0];
         for (word, value) in frame.0.iter_mut().zip(head) {
             word.write(value);
         }

@@ -1,7 +1,7 @@
 //! Printed code: what the tile VM does in many passes over a tile, in one loop of machine code.
 //!
-//! A [`Region`] is a run of instructions of one phase of a tile program; it is printed for AVX-512 and called by the
-//! tile VM in their place. What cannot be printed stays with the VM and is counted. Every operation is the one that
+//! A [`Region`] is a run of instructions of one phase of a tile program; it is printed for AVX-512 or AVX2 and
+//! called by the tile VM in their place. What cannot be printed stays with the VM and is counted. Every operation is the one that
 //! the VM does, in the same order, so that bits do not depend on which of the two runs.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "nothing is printed here"))]
 mod body;
@@ -14,8 +14,12 @@ mod x86;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use code::{Code, Frame, MOST_MEMS, load};
+#[cfg(target_arch = "x86_64")]
+use x86::has;
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) use elsewhere::{Code, Frame, MOST_MEMS, load};
+#[cfg(not(target_arch = "x86_64"))]
+use elsewhere::has;
 pub(crate) use region::{Means, Mem, Region, Src, Step, What, is_printable};
 
 use crate::Isa;
@@ -69,7 +73,7 @@ const WARM_RUNS: u64 = 3;
 /// Should a program that has run so many times be printed for this instruction set?
 pub(crate) fn is_wanted(runs: u64, isa: Isa) -> bool {
     cfg!(target_arch = "x86_64")
-        && isa == Isa::Avx512
+        && isa >= Isa::Avx2
         && match jit() {
             Jit::Never => false,
             Jit::Warm => runs >= WARM_RUNS,
@@ -82,6 +86,8 @@ pub(crate) fn is_wanted(runs: u64, isa: Isa) -> bool {
 pub struct JitCounters {
     /// Pieces of code.
     pub loops: u64,
+    /// Pieces of code for AVX2, among them.
+    pub loops_avx2: u64,
     /// Instructions of tile programs that run in them.
     pub printed: u64,
     /// Instructions of printed programs that stay with the tile VM.
@@ -93,6 +99,7 @@ pub struct JitCounters {
 }
 
 static LOOPS: AtomicU64 = AtomicU64::new(0);
+static LOOPS_AVX2: AtomicU64 = AtomicU64::new(0);
 static PRINTED: AtomicU64 = AtomicU64::new(0);
 static LEFT: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
@@ -102,6 +109,7 @@ static NANOSECONDS: AtomicU64 = AtomicU64::new(0);
 pub fn jit_counters() -> JitCounters {
     JitCounters {
         loops: LOOPS.load(Relaxed),
+        loops_avx2: LOOPS_AVX2.load(Relaxed),
         printed: PRINTED.load(Relaxed),
         left: LEFT.load(Relaxed),
         bytes: BYTES.load(Relaxed),
@@ -118,6 +126,7 @@ pub(crate) fn count(printed: usize, left: usize) {
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere {
     use super::Region;
+    use crate::Isa;
     use std::sync::Arc;
 
     pub(crate) const MOST_MEMS: usize = 0;
@@ -137,7 +146,10 @@ mod elsewhere {
             match *self {}
         }
     }
-    pub(crate) fn load(_: &Region) -> Option<Arc<Code>> {
+    pub(crate) fn load(_: &Region, _: Isa) -> Option<Arc<Code>> {
         None
+    }
+    pub(crate) fn has(_: &super::body::Mop, _: Isa) -> bool {
+        false
     }
 }

@@ -2,7 +2,7 @@
 //! each step in registers.
 use super::body::{Bin, Body, Cmp, D, EQ, F, FoldOp, Form, LE, LT, Logic, Mop, NE, Un, Uniform, V};
 use crate::math::{Real, single};
-use crate::{Arith, Comparison, Fold, Function};
+use crate::{Arith, Comparison, Fold, Function, Isa};
 use rtx_core::DType;
 
 /// Which instruction a step is.
@@ -130,15 +130,17 @@ fn is_held(t: DType) -> bool {
     matches!(t, Bool | U8 | I8 | I16 | U16 | I32 | U32 | I64 | F16 | BF16 | F32 | F64)
 }
 
-/// Can this instruction be printed?
-pub(crate) fn is_printable(means: &Means) -> bool {
+/// Can this instruction be printed for an instruction set?
+pub(crate) fn is_printable(means: &Means, isa: Isa) -> bool {
     let held = means.from.iter().all(|&t| is_held(t)) && is_held(means.to);
     let body = Body::default();
     let operand = |k: usize| load(&body, Mem::Tile(means.from[k]), k as u32);
-    held && match (operand(0), operand(1), operand(2)) {
-        (Some(a), Some(b), Some(c)) => lower(&body, means, &[a, b, c], 0).is_some(),
-        _ => false,
-    }
+    let lowered = held
+        && match (operand(0), operand(1), operand(2)) {
+            (Some(a), Some(b), Some(c)) => lower(&body, means, &[a, b, c], 0).is_some(),
+            _ => false,
+        };
+    lowered && body.into_mops().iter().all(|mop| super::has(mop, isa))
 }
 
 impl Region {

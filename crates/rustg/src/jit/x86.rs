@@ -1,4 +1,5 @@
-//! Printing a body for AVX-512: registers by linear scan, a loop over rows around a loop over columns, tails by mask.
+//! Printing a body for AVX-512 or AVX2: registers by linear scan, a loop over rows around a loop over columns, tails
+//! by mask.
 //!
 //! ```text
 //! for each block of R rows, then each row that is left:
@@ -10,16 +11,27 @@
 //! ```
 //! Where rows are folded, R rows are done side by side, so that their chains of operations overlap; else U groups.
 //! Multiply and add are never joined: an fma is one only where the tile program says so.
+//!
+//! A group is as wide as a register: 16 columns in AVX-512; in AVX2 8, and a fold takes them by twos. Registers are
+//! known by their numbers as if all were of AVX-512; AVX2 has 16 of them, and its masks are among them.
+mod avx2;
+mod avx512;
 mod encode;
 mod folds;
 
 use self::encode::*;
 use super::body::{Bin, Cmp, EQ, FoldOp, Form, Logic, Mop, NE, UNORDERED, Un, Uniform, V};
 use super::region::{Folded, Mem, Region, Stage};
+use crate::Isa;
 use iced_x86::code_asm::CodeAssembler;
 use iced_x86::{Code, FastFormatter, IcedError, Instruction, MemoryOperand, Register};
 use std::collections::HashMap;
 use std::fmt::Write;
+
+/// Is there code for an operation?
+pub(super) fn has(mop: &Mop, isa: Isa) -> bool {
+    isa != Isa::Avx2 || avx2::has(mop)
+}
 
 /// Machine code and the literals that it reads.
 pub(super) struct Printed {
@@ -33,8 +45,8 @@ pub(super) struct Printed {
 pub(crate) const MOST_MEMS: usize = 40;
 /// Rows that are done side by side, at most.
 const MOST_ROWS: usize = 4;
-/// Words of the frame before the operands: rows, columns, constants, literals, and one that the code sets.
-pub(super) const FRAME_HEAD: usize = 5;
+/// Words of the frame before the operands: rows, columns, constants, literals, and two that the code sets.
+pub(super) const FRAME_HEAD: usize = 6;
 /// Words of the frame: operands' pointers and pitches, then pointers to rows that have no register.
 pub(super) const FRAME_WORDS: usize = FRAME_HEAD + (2 + MOST_ROWS) * MOST_MEMS;
 
@@ -58,6 +70,8 @@ const CONSTS: i64 = 16;
 const LITERALS: i64 = 24;
 /// Elements from a row to the one that takes its place in the next block.
 const AHEAD: i64 = 32;
+/// Columns that are left, while some lanes are masked.
+const REST: i64 = 40;
 /// Bytes to fetch ahead in one long row.
 const AHEAD_BYTES: i64 = 2048;
 fn pointer_at(m: u32) -> i64 {
@@ -86,7 +100,7 @@ const TAIL: Register = Register::K1;
 const TAIL_UPPER: Register = Register::K7;
 
 /// Prints a region.
-pub(super) fn print(region: &Region, listing: bool) -> Result<Printed, Refused> {
+pub(super) fn print(region: &Region, isa: Isa, listing: bool) -> Result<Printed, Refused> {
     let stages = region.stages().ok_or(Refused::Unknown)?;
     if region.mems.len() > MOST_MEMS {
         return Err(Refused::Large);
@@ -97,14 +111,47 @@ pub(super) fn print(region: &Region, listing: bool) -> Result<Printed, Refused> 
         17..=90 => 2,
         _ => 1,
     };
-    let folds = stages.len() > 1 || stages.iter().any(|s| !s.folds.is_empty());
-    let (mut rows, mut across) = (if folds { most } else { 1 }, most);
+    let folds = folds(&stages);
+    let mut shape = Shape { rows: if folds { most } else { 1 }, across: most, together: 4 };
+    if isa == Isa::Avx2 {
+        shape = Shape { rows: if folds { most.min(2) } else { 1 }, across: if folds { 2 } else { most }, together: 4 };
+    }
     loop {
-        match Printer::new(region, &stages).whole(rows, across, listing) {
-            Err(Refused::Large) if rows > 1 => rows /= 2,
-            Err(Refused::Large) if across > 1 => across /= 2,
+        match Printer::new(region, &stages, isa, shape).whole(listing) {
+            Err(Refused::Large) => shape = shape.smaller(isa, folds).ok_or(Refused::Large)?,
             result => return result,
         }
+    }
+}
+/// Is anything of a row needed more than once?
+fn folds(stages: &[Stage]) -> bool {
+    stages.len() > 1 || stages.iter().any(|s| !s.folds.is_empty())
+}
+
+/// How much is done side by side.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Rows.
+    rows: usize,
+    /// Groups of columns of a single row.
+    across: usize,
+    /// Groups whose operations are mixed; the others follow them.
+    together: usize,
+}
+impl Shape {
+    /// The next one to try when registers do not suffice.
+    fn smaller(self, isa: Isa, folds: bool) -> Option<Shape> {
+        let Shape { rows, across, together } = self;
+        Some(match isa {
+            Isa::Avx2 if together > 2 => Shape { together: 2, ..self },
+            Isa::Avx2 if rows > 1 => Shape { rows: rows / 2, ..self },
+            Isa::Avx2 if across > 1 && !folds => Shape { across: across / 2, ..self },
+            Isa::Avx2 if together > 1 && folds => Shape { together: 1, ..self },
+            Isa::Avx2 => return None,
+            _ if rows > 1 => Shape { rows: rows / 2, ..self },
+            _ if across > 1 => Shape { across: across / 2, ..self },
+            _ => return None,
+        })
     }
 }
 
@@ -113,7 +160,8 @@ struct Accumulator {
     op: FoldOp,
     out: Option<u32>,
     scalar: Option<u32>,
-    vectors: [u8; 2],
+    /// In the order of lanes.
+    vectors: Vec<u8>,
     /// Lanes that have met a NaN.
     seen_nan: Register,
 }
@@ -133,8 +181,12 @@ struct Printer<'a> {
     mops: &'a [Mop],
     /// The last operation of the stage that reads each value.
     last: Vec<usize>,
-    /// How many rows are done side by side; a group is then a row, else 16 columns.
+    isa: Isa,
+    shape: Shape,
+    /// How many rows are done side by side.
     rows: usize,
+    /// Groups of each row in the body under way.
+    across: usize,
     /// Of each row.
     accumulators: Vec<Vec<Accumulator>>,
     literals: Vec<u64>,
@@ -146,6 +198,8 @@ struct Printer<'a> {
     least_free: usize,
     /// Uniforms that stay in registers while a stage loops, by row.
     held: HashMap<(Uniform, usize), u8>,
+    /// Uniforms that the operation under way has brought, where it cannot broadcast from memory.
+    brought: HashMap<(Uniform, usize), u8>,
     /// What stages made of each row, by step.
     scalars: HashMap<(u32, usize), u8>,
     /// Registers of each value in each group.
@@ -158,22 +212,26 @@ struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    fn new(region: &'a Region, stages: &'a [Stage]) -> Self {
+    fn new(region: &'a Region, stages: &'a [Stage], isa: Isa, shape: Shape) -> Self {
         Printer {
             asm: CodeAssembler::new(64).unwrap_or_else(|_| unreachable!("64 is a width that it knows")),
             region,
             stages,
             mops: &[],
             last: vec![],
+            isa,
+            shape,
             rows: 1,
+            across: 1,
             accumulators: vec![],
-            literals: vec![],
+            literals: if isa == Isa::Avx2 { avx2::tail_masks() } else { vec![] },
             dry: false,
             masked: false,
             free: vec![],
             free_masks: vec![],
             least_free: 32,
             held: HashMap::new(),
+            brought: HashMap::new(),
             scalars: HashMap::new(),
             at: vec![],
             temporaries: vec![],
@@ -182,7 +240,17 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn whole(mut self, rows: usize, across: usize, listing: bool) -> Result<Printed, Refused> {
+    /// Columns of a group.
+    fn lanes(&self) -> usize {
+        if self.isa == Isa::Avx2 { 8 } else { 16 }
+    }
+    /// Groups that a row goes on by, at least: a fold has 16 lanes.
+    fn least_across(&self) -> usize {
+        if self.isa == Isa::Avx2 && folds(self.stages) { 2 } else { 1 }
+    }
+
+    fn whole(mut self, listing: bool) -> Result<Printed, Refused> {
+        let Shape { rows, across, .. } = self.shape;
         let mems = self.region.mems.iter().filter(|m| !matches!(m, Mem::Const(..))).count();
         let saved: Vec<Register> = BASES[2..].iter().copied().take((mems * rows).saturating_sub(2)).collect();
         for &r in &saved {
@@ -195,7 +263,7 @@ impl<'a> Printer<'a> {
         if rows > 1 {
             self.put(Instruction::with2(Code::Cmp_rm64_imm8, frame(ROWS), rows as i32));
             self.asm.jl(single)?;
-            self.blocks_of_rows(rows, 1)?;
+            self.blocks_of_rows(rows, self.least_across())?;
             self.asm.set_label(&mut single)?;
             self.put(Instruction::with2(Code::Cmp_rm64_imm8, frame(ROWS), 0i32));
             self.asm.je(end)?;
@@ -223,8 +291,9 @@ impl<'a> Printer<'a> {
     /// A loop over blocks of so many rows, until fewer are left.
     fn blocks_of_rows(&mut self, rows: usize, across: usize) -> Result<(), Refused> {
         self.rows = rows;
-        self.free = (0..32).rev().collect();
-        self.free_masks = (2..7).rev().collect();
+        let avx2 = self.isa == Isa::Avx2;
+        self.free = (0..if avx2 { 16 } else { 32 }).rev().collect();
+        self.free_masks = if avx2 { vec![] } else { (2..7).rev().collect() };
         self.scalars.clear();
         self.held.clear();
         self.fetched.clear();
@@ -260,11 +329,10 @@ impl<'a> Printer<'a> {
     }
     /// Is what is fetched ahead the next block of rows? Else it is a little further in the same row.
     fn fetches_rows(&self) -> bool {
-        let folds = self.stages.len() > 1 || self.stages.iter().any(|s| !s.folds.is_empty());
-        folds && !self.region.ahead.is_empty()
+        folds(self.stages) && !self.region.ahead.is_empty()
     }
     /// Asks for the lines that lie ahead of what a stage is the first to touch.
-    fn fetch_ahead(&mut self, groups: usize) {
+    fn fetch_ahead(&mut self, across: usize) {
         let touches =
             |m: u32| self.mops.iter().any(|mop| matches!(mop, Mop::Load(at, _) | Mop::Store(at, ..) if *at == m));
         let mems: Vec<u32> = self.region.ahead.iter().copied().filter(|&m| touches(m)).collect();
@@ -279,14 +347,10 @@ impl<'a> Printer<'a> {
             if self.fetched.contains(&m) {
                 continue;
             }
-            for group in 0..groups {
-                let Some(base) = self.base(m, self.row(group)) else { continue };
-                for line in (0..16 * size as i64).step_by(64) {
-                    let (index, at) = match rows {
-                        true if self.rows > 1 => (Register::RCX, line),
-                        true => (Register::RCX, line + 16 * (group * size) as i64),
-                        false => (Register::RAX, line + 16 * (group * size) as i64 + AHEAD_BYTES),
-                    };
+            for row in 0..self.rows {
+                let Some(base) = self.base(m, row) else { continue };
+                for line in (0..(across * self.lanes() * size) as i64).step_by(64) {
+                    let (index, at) = if rows { (Register::RCX, line) } else { (Register::RAX, line + AHEAD_BYTES) };
                     let place =
                         MemoryOperand::new(base, index, size as u32, at, (at != 0) as u32, false, Register::None);
                     self.put(Instruction::with1(Code::Prefetcht1_m8, place));
@@ -353,7 +417,7 @@ impl<'a> Printer<'a> {
         for &(v, _) in &stage.results {
             self.last[v as usize] = usize::MAX;
         }
-        self.body(self.rows, false)?;
+        self.body(1, false)?;
         for &(v, step) in &stage.results {
             for row in 0..self.rows {
                 let r = match self.is_uniform(v) {
@@ -429,7 +493,8 @@ impl<'a> Printer<'a> {
     /// A register for the result of operation `i`, after its operands' have been released.
     fn result(&mut self, i: usize, group: usize) -> Result<Register, Refused> {
         self.release(i, group);
-        let r = if self.mops[i].is_mask() { mask(self.take_mask()?) } else { vector(self.take()?) };
+        let in_mask = self.mops[i].is_mask() && self.isa != Isa::Avx2;
+        let r = if in_mask { mask(self.take_mask()?) } else { vector(self.take()?) };
         self.at[group][i] = r;
         Ok(r)
     }
@@ -454,11 +519,13 @@ impl<'a> Printer<'a> {
     }
     /// The row that a group is of.
     fn row(&self, group: usize) -> usize {
-        if self.rows > 1 { group } else { 0 }
+        group / self.across
     }
     /// Where a uniform lies, to be broadcast.
     fn place(&mut self, u: Uniform, row: usize) -> MemoryOperand {
         match u {
+            Uniform::Literal32(bits) if self.isa == Isa::Avx2 => self.literal256([bits as u64 * 0x1_0000_0001; 4]),
+            Uniform::Literal64(bits) if self.isa == Isa::Avx2 => self.literal256([bits; 4]),
             Uniform::Literal32(bits) => self.literal(bits.into()),
             Uniform::Literal64(bits) => self.literal(bits),
             Uniform::Const32(offset) | Uniform::Const64(offset) => plain(Register::RSI, offset.into()),
@@ -473,14 +540,20 @@ impl<'a> Printer<'a> {
         let row = self.row(group);
         match self.kept(u, row) {
             Some(r) => Operand::Reg(r),
-            None => Operand::Mem(MemoryOperand { is_broadcast: true, ..self.place(u, row) }),
+            None => {
+                let is_broadcast = self.isa != Isa::Avx2;
+                Operand::Mem(MemoryOperand { is_broadcast, ..self.place(u, row) })
+            }
         }
     }
     /// The register that a uniform is in, if it is.
     fn kept(&self, u: Uniform, row: usize) -> Option<Register> {
         let r = match u {
             Uniform::Scalar32(step) | Uniform::Scalar64(step) => self.scalars.get(&(step, row)),
-            _ => self.held.get(&(u, if is_of_row(u) { row } else { 0 })),
+            _ => {
+                let key = (u, if is_of_row(u) { row } else { 0 });
+                self.held.get(&key).or_else(|| self.brought.get(&key))
+            }
         };
         r.map(|&r| vector(r))
     }
@@ -498,12 +571,25 @@ impl<'a> Printer<'a> {
     fn broadcast(&mut self, r: Register, v: V, group: usize) {
         let row = self.row(group);
         if let Some(u) = self.is_uniform(v) {
-            let made = match self.kept(u, row) {
-                Some(from) => Instruction::with2(Code::EVEX_Vmovaps_zmm_k1z_zmmm512, r, from),
-                None => Instruction::with2(broadcast_code(u), r, self.place(u, row)),
-            };
-            self.put(made);
+            match self.kept(u, row) {
+                Some(from) => self.copy(r, from),
+                None => self.bring_uniform(r, u, row),
+            }
         }
+    }
+    /// A uniform from where it lies.
+    fn bring_uniform(&mut self, r: Register, u: Uniform, row: usize) {
+        let place = self.place(u, row);
+        self.put(match self.isa {
+            Isa::Avx2 => Instruction::with2(avx2::broadcast_code(u), half(r), place),
+            _ => Instruction::with2(broadcast_code(u), r, place),
+        });
+    }
+    fn copy(&mut self, dst: Register, from: Register) {
+        self.put(match self.isa {
+            Isa::Avx2 => Instruction::with2(Code::VEX_Vmovaps_ymm_ymmm256, half(dst), half(from)),
+            _ => Instruction::with2(Code::EVEX_Vmovaps_zmm_k1z_zmmm512, dst, from),
+        });
     }
 
     /// The register that points to an operand's row; the first few have one.
@@ -521,12 +607,12 @@ impl<'a> Printer<'a> {
     }
     fn element(&mut self, m: u32, form: Form, group: usize) -> MemoryOperand {
         let bytes = bytes_of(form);
-        let (row, column) = if self.rows > 1 { (group, 0) } else { (0, 16 * group as i64) };
+        let (row, column) = (self.row(group), (self.lanes() * (group % self.across)) as i64);
         let base = self.based(m, row);
         if let Form::One32 | Form::One64 = form {
             return plain(base, 0);
         }
-        let part = if let Form::Quad(part) = form { 64 * part as i64 } else { 0 };
+        let part = if let Form::Quad(part) = form { (4 * self.lanes() * part as usize) as i64 } else { 0 };
         let at = column * bytes as i64 + part;
         MemoryOperand::new(base, Register::RAX, bytes, at, (at != 0) as u32, false, Register::None)
     }
@@ -547,10 +633,15 @@ impl<'a> Printer<'a> {
     fn three(&mut self, code: Code, dst: Register, a: Register, b: Operand) {
         self.three_where(code, dst, a, b, Register::None);
     }
+    /// A register as the instruction set names it.
+    fn named(&self, r: Register) -> Register {
+        if self.isa == Isa::Avx2 && r.is_zmm() { half(r) } else { r }
+    }
     /// Lanes outside the mask keep what they have.
     fn three_where(&mut self, code: Code, dst: Register, a: Register, b: Operand, k: Register) {
+        let (dst, a) = (self.named(dst), self.named(a));
         let made = match b {
-            Operand::Reg(b) => Instruction::with3(code, dst, a, b),
+            Operand::Reg(b) => Instruction::with3(code, dst, a, self.named(b)),
             Operand::Mem(b) => Instruction::with3(code, dst, a, b),
         };
         self.put(made.map(|i| masked(i, k, false)));
@@ -578,24 +669,24 @@ impl<'a> Printer<'a> {
     fn take_accumulators(&mut self, stage: &Stage) -> Result<Vec<Accumulator>, Refused> {
         let mut taken = vec![];
         for &Folded { op, out, scalar } in &stage.folds {
-            let first = self.take()?;
-            let second = if is_wide_fold(op) { self.take()? } else { first };
-            let seen_nan =
-                if matches!(op, FoldOp::MaxF | FoldOp::MinF) { mask(self.take_mask()?) } else { Register::None };
-            taken.push(Accumulator { op, out, scalar, vectors: [first, second], seen_nan });
+            let count = 16 / self.lanes() * if is_wide_fold(op) { 2 } else { 1 };
+            let vectors = (0..count).map(|_| self.take()).collect::<Result<Vec<u8>, Refused>>()?;
+            let masks = self.isa != Isa::Avx2 && matches!(op, FoldOp::MaxF | FoldOp::MinF);
+            let seen_nan = if masks { mask(self.take_mask()?) } else { Register::None };
+            taken.push(Accumulator { op, out, scalar, vectors, seen_nan });
         }
         Ok(taken)
     }
     /// Keeps the uniforms that are read most in the registers that the body leaves.
     fn choose_held(&mut self, stage: &Stage, across: usize) -> Result<(), Refused> {
-        let groups = if self.rows > 1 { self.rows } else { across };
         self.dry = true;
         self.least_free = self.free.len();
-        let tried = self.body(groups, false).and_then(|()| self.body(self.rows, true));
+        let tried = self.body(across, false).and_then(|()| self.body(self.least_across(), true));
         self.dry = false;
         tried?;
-        // Folding lanes by halves needs a register.
-        let mut spare = self.least_free.saturating_sub(!stage.folds.is_empty() as usize);
+        // Folding lanes by halves needs a register, or three.
+        let needed = if self.isa == Isa::Avx2 { 3 } else { 1 };
+        let mut spare = self.least_free.saturating_sub(if stage.folds.is_empty() { 0 } else { needed });
         let mut uses: Vec<(usize, V)> = vec![];
         for v in 0..self.mops.len() as V {
             if self.is_uniform(v).is_some_and(|u| self.kept(u, 0).is_none()) {
@@ -624,30 +715,24 @@ impl<'a> Printer<'a> {
         held.sort_by_key(|&(_, _, r)| r);
         for (u, row, r) in held {
             if is_of_row(u) == of_rows {
-                let place = self.place(u, row);
-                self.put(Instruction::with2(broadcast_code(u), vector(r), place));
+                self.bring_uniform(vector(r), u, row);
             }
         }
     }
     fn clear_accumulators(&mut self) {
         let all = self.accumulators.iter().flatten();
-        let all: Vec<_> = all.map(|a| (a.op, a.vectors, a.seen_nan)).collect();
+        let all: Vec<_> = all.map(|a| (a.op, a.vectors.clone(), a.seen_nan)).collect();
         for (op, vectors, seen_nan) in all {
             let (bits, wide) = match op {
                 FoldOp::SumF => (0, false),
-                FoldOp::ProdF => (1f32.to_bits().into(), false),
+                FoldOp::ProdF => (1f32.to_bits() as u64, false),
                 FoldOp::MaxF => (f32::NEG_INFINITY.to_bits().into(), false),
                 FoldOp::MinF => (f32::INFINITY.to_bits().into(), false),
                 FoldOp::SumD | FoldOp::Sum64 => (0, true),
                 FoldOp::ProdD => (1f64.to_bits(), true),
             };
-            let place = self.literal(bits);
-            let code =
-                if wide { Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64 } else { Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32 };
-            self.put(Instruction::with2(code, vector(vectors[0]), place));
-            if wide {
-                self.put(Instruction::with2(code, vector(vectors[1]), place));
-            }
+            let u = if wide { Uniform::Literal64(bits) } else { Uniform::Literal32(bits as u32) };
+            vectors.iter().for_each(|&r| self.bring_uniform(vector(r), u, 0));
             if seen_nan != Register::None {
                 self.put(Instruction::with3(Code::VEX_Kxorw_kr_kr_kr, seen_nan, seen_nan, seen_nan));
             }
@@ -655,8 +740,8 @@ impl<'a> Printer<'a> {
     }
     fn columns(&mut self, across: usize) -> Result<(), Refused> {
         use iced_x86::code_asm::{eax, ecx, r10, r10d, r11, r11d, rax};
-        let groups = if self.rows > 1 { self.rows } else { across };
-        let step = if self.rows > 1 { 16 } else { 16 * across as i32 };
+        let step = (self.lanes() * across) as i32;
+        let least = (self.lanes() * self.least_across()) as i32;
         let (mut many, mut rest) = (self.asm.create_label(), self.asm.create_label());
         let (mut one, mut done) = (self.asm.create_label(), self.asm.create_label());
         self.asm.xor(eax, eax)?;
@@ -664,8 +749,8 @@ impl<'a> Printer<'a> {
         self.asm.sub(r10, step)?;
         self.asm.jl(rest)?;
         self.asm.set_label(&mut many)?;
-        self.fetch_ahead(groups);
-        self.body(groups, false)?;
+        self.fetch_ahead(across);
+        self.body(across, false)?;
         self.asm.add(rax, step)?;
         self.asm.cmp(rax, r10)?;
         self.asm.jle(many)?;
@@ -675,12 +760,16 @@ impl<'a> Printer<'a> {
         self.asm.set_label(&mut one)?;
         self.asm.mov(ecx, r11d)?;
         self.asm.sub(ecx, eax)?;
-        self.asm.mov(r10d, -1)?;
-        self.asm.bzhi(r10d, r10d, ecx)?;
-        self.put(Instruction::with2(Code::VEX_Kmovd_kr_r32, TAIL, Register::R10D));
-        self.put(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, TAIL_UPPER, TAIL, 8u32));
-        self.body(self.rows, true)?;
-        self.asm.add(rax, 16)?;
+        if self.isa == Isa::Avx2 {
+            self.tail_mask256()?;
+        } else {
+            self.asm.mov(r10d, -1)?;
+            self.asm.bzhi(r10d, r10d, ecx)?;
+            self.put(Instruction::with2(Code::VEX_Kmovd_kr_r32, TAIL, Register::R10D));
+            self.put(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, TAIL_UPPER, TAIL, 8u32));
+        }
+        self.body(self.least_across(), true)?;
+        self.asm.add(rax, least)?;
         self.asm.cmp(rax, r11)?;
         self.asm.jl(one)?;
         self.asm.set_label(&mut done)?;
@@ -688,162 +777,35 @@ impl<'a> Printer<'a> {
         self.asm.nop()?;
         Ok(())
     }
-    fn body(&mut self, groups: usize, masked: bool) -> Result<(), Refused> {
+    /// The body for every row, with so many groups of each.
+    fn body(&mut self, across: usize, masked: bool) -> Result<(), Refused> {
         self.masked = masked;
+        self.across = across;
+        let groups = self.rows * across;
+        let together = if self.isa == Isa::Avx2 { self.shape.together } else { groups };
         self.at = vec![vec![Register::None; self.mops.len()]; groups];
-        for i in 0..self.mops.len() {
-            if matches!(self.mops[i], Mop::Uniform(_)) {
-                continue;
-            }
-            for group in 0..groups {
-                self.operation(i, group)?;
-                self.release(i, group);
-                self.drop_unread(i, group);
+        for first in (0..groups).step_by(together) {
+            for i in 0..self.mops.len() {
+                if matches!(self.mops[i], Mop::Uniform(_)) {
+                    continue;
+                }
+                for group in first..groups.min(first + together) {
+                    match self.isa {
+                        Isa::Avx2 => self.operation256(i, group)?,
+                        _ => self.operation512(i, group)?,
+                    }
+                    self.release(i, group);
+                    self.drop_unread(i, group);
+                }
             }
         }
-        Ok(())
-    }
-
-    fn operation(&mut self, i: usize, group: usize) -> Result<(), Refused> {
-        match self.mops[i] {
-            Mop::Uniform(_) => {}
-            Mop::Load(m, form) => {
-                let (place, k) = (self.element(m, form, group), self.tail(form));
-                let dst = self.result(i, group)?;
-                let (code, dst) = match form {
-                    Form::Word => (Code::EVEX_Vmovups_zmm_k1z_zmmm512, dst),
-                    Form::Quad(_) => (Code::EVEX_Vmovupd_zmm_k1z_zmmm512, dst),
-                    Form::Byte => (Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128, dst),
-                    Form::SignedByte => (Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128, dst),
-                    Form::Pair => (Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, dst),
-                    Form::SignedPair => (Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256, dst),
-                    Form::Bytes => (Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, quarter(dst)),
-                    Form::One32 | Form::One64 => return Err(Refused::Unknown),
-                };
-                self.put(Instruction::with2(code, dst, place).map(|i| masked(i, k, true)));
-            }
-            Mop::Splat(m, bytes) => {
-                let place = plain(self.based(m, self.row(group)), 0);
-                self.splat(i, group, place, bytes)?;
-            }
-            Mop::ConstSplat(offset, bytes) => self.splat(i, group, plain(Register::RSI, offset.into()), bytes)?,
-            Mop::Bin(op, a, b) => self.bin(i, group, op, a, b)?,
-            Mop::FmaF(a, b, c) => self.fma(i, group, [a, b, c], false)?,
-            Mop::FmaD(a, b, c) => self.fma(i, group, [a, b, c], true)?,
-            Mop::Un(op, a) => self.un(i, group, op, a)?,
-            Mop::Halves(a, b) => {
-                let (a, b) = (self.register(a, group)?, self.register(b, group)?);
-                let dst = self.result(i, group)?;
-                self.three_with(
-                    Code::EVEX_Vinsertf64x4_zmm_k1z_zmm_ymmm256_imm8,
-                    dst,
-                    a,
-                    Operand::Reg(half(b)),
-                    1,
-                    Register::None,
-                );
-            }
-            Mop::SignF(a, b) => self.sign(i, group, a, b, 0x7fff_ffff, false)?,
-            Mop::SignD(a, b) => self.sign(i, group, a, b, u64::MAX >> 1, true)?,
-            Mop::Cmp(cmp, a, b) => {
-                let (code, p) = match cmp {
-                    Cmp::F(p) => (Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae, p),
-                    Cmp::D(p) => (Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, p),
-                    Cmp::S32(p) => (Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8, p),
-                    Cmp::U32(p) => (Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, p),
-                    Cmp::S64(p) => (Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8, p),
-                };
-                let exchanged = matches!(p, EQ | NE | UNORDERED) && matches!(self.operand(a, group), Operand::Mem(_));
-                let (a, b) = if exchanged { (b, a) } else { (a, b) };
-                let (a, b) = (self.register(a, group)?, self.operand(b, group));
-                let dst = self.result(i, group)?;
-                self.three_with(code, dst, a, b, p, Register::None);
-            }
-            Mop::TestBytes(a) => {
-                let a = quarter(self.register(a, group)?);
-                let dst = self.result(i, group)?;
-                self.three(Code::EVEX_Vptestmb_kr_k1_xmm_xmmm128, dst, a, Operand::Reg(a));
-            }
-            Mop::Logic(op, a, b) => {
-                let (a, b) = (self.at[group][a as usize], self.at[group][b as usize]);
-                let dst = self.result(i, group)?;
-                let (code, a, b) = match op {
-                    Logic::And => (Code::VEX_Kandw_kr_kr_kr, a, b),
-                    Logic::Or => (Code::VEX_Korw_kr_kr_kr, a, b),
-                    Logic::Xor => (Code::VEX_Kxorw_kr_kr_kr, a, b),
-                    Logic::AndNot => (Code::VEX_Kandnw_kr_kr_kr, a, b),
-                    Logic::Join => (Code::VEX_Kunpckbw_kr_kr_kr, b, a),
-                };
-                self.put(Instruction::with3(code, dst, a, b));
-            }
-            Mop::Not(a) => {
-                let a = self.at[group][a as usize];
-                let dst = self.result(i, group)?;
-                self.put(Instruction::with2(Code::VEX_Knotw_kr_kr, dst, a));
-            }
-            Mop::UpperMask(a) => {
-                let a = self.at[group][a as usize];
-                let dst = self.result(i, group)?;
-                self.put(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, dst, a, 8u32));
-            }
-            Mop::Blend32(m, a, b) => self.blend(i, group, Code::EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32, m, a, b)?,
-            Mop::Blend64(m, a, b) => self.blend(i, group, Code::EVEX_Vblendmpd_zmm_k1z_zmm_zmmm512b64, m, a, b)?,
-            Mop::Truths(m) => {
-                let (k, one) = (self.at[group][m as usize], self.literal(1));
-                let dst = quarter(self.result(i, group)?);
-                let made = Instruction::with2(Code::EVEX_Vpbroadcastb_xmm_k1z_xmmm8, dst, one);
-                self.put(made.map(|i| masked(i, k, true)));
-            }
-            Mop::Store(m, form, v) => {
-                let v = self.register(v, group)?;
-                let (place, k) = (self.element(m, form, group), self.tail(form));
-                let streams = self.region.past.contains(&m) && !self.masked;
-                let (code, v) = match form {
-                    Form::Word | Form::Quad(_) if streams => (Code::EVEX_Vmovntps_m512_zmm, v),
-                    Form::Word => (Code::EVEX_Vmovups_zmmm512_k1z_zmm, v),
-                    Form::Quad(_) => (Code::EVEX_Vmovupd_zmmm512_k1z_zmm, v),
-                    Form::Byte | Form::SignedByte => (Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, v),
-                    Form::Pair | Form::SignedPair => (Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, v),
-                    Form::Bytes => (Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm, quarter(v)),
-                    Form::One32 => (Code::EVEX_Vmovss_m32_k1_xmm, quarter(v)),
-                    Form::One64 => (Code::EVEX_Vmovsd_m64_k1_xmm, quarter(v)),
-                };
-                self.put(Instruction::with2(code, place, v).map(|i| masked(i, k, false)));
-            }
-            Mop::Fold(a, _, lo, hi) => self.fold(a as usize, group, lo, hi)?,
-        }
-        Ok(())
-    }
-
-    fn splat(&mut self, i: usize, group: usize, place: MemoryOperand, bytes: u8) -> Result<(), Refused> {
-        let dst = self.result(i, group)?;
-        match bytes {
-            1 => self.put(Instruction::with2(Code::EVEX_Vpbroadcastb_xmm_k1z_xmmm8, quarter(dst), place)),
-            _ => self.put(Instruction::with2(Code::EVEX_Vpbroadcastw_ymm_k1z_xmmm16, half(dst), place)),
-        }
-        Ok(())
-    }
-
-    fn bin(&mut self, i: usize, group: usize, op: Bin, a: V, b: V) -> Result<(), Refused> {
-        let (code, commutes) = bin_code(op);
-        let exchanged = commutes && matches!(self.operand(a, group), Operand::Mem(_));
-        let (a, b) = if exchanged { (b, a) } else { (a, b) };
-        let (a, b) = (self.register(a, group)?, self.operand(b, group));
-        let dst = self.result(i, group)?;
-        self.three(code, dst, a, b);
         Ok(())
     }
 
     /// `a * b + c` into the register of an operand that dies, or into a fresh one.
     fn fma(&mut self, i: usize, group: usize, [a, b, c]: [V; 3], wide: bool) -> Result<(), Refused> {
-        let code = |form: u32| match (form, wide) {
-            (213, false) => Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
-            (231, false) => Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
-            (_, false) => Code::EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er,
-            (213, true) => Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er,
-            (231, true) => Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er,
-            (_, true) => Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er,
-        };
+        let isa = self.isa;
+        let code = move |form: u32| if isa == Isa::Avx2 { avx2::fma_code(form, wide) } else { fma_code(form, wide) };
         let row = self.row(group);
         let reg = |s: &Self, v: V| s.is_uniform(v).is_none_or(|u| s.kept(u, row).is_some());
         let dst;
@@ -865,9 +827,7 @@ impl<'a> Printer<'a> {
             } else {
                 dst = vector(self.take()?);
                 match self.operand(a, group) {
-                    Operand::Reg(r) => {
-                        self.put(Instruction::with2(Code::EVEX_Vmovaps_zmm_k1z_zmmm512, dst, r));
-                    }
+                    Operand::Reg(r) => self.copy(dst, r),
                     Operand::Mem(_) => self.broadcast(dst, a, group),
                 }
             }
@@ -882,92 +842,6 @@ impl<'a> Printer<'a> {
         }
         self.release(i, group);
         self.at[group][i] = dst;
-        Ok(())
-    }
-
-    fn un(&mut self, i: usize, group: usize, op: Un, a: V) -> Result<(), Refused> {
-        match op {
-            Un::Upper => {
-                let a = self.register(a, group)?;
-                let dst = self.result(i, group)?;
-                self.two_with(Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8, half(dst), a, 1);
-            }
-            Un::Shl32(n) => self.un_with(i, group, Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, a, n)?,
-            Un::Shr32(n) => self.un_with(i, group, Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8, a, n)?,
-            Un::Sar32(n) => self.un_with(i, group, Code::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8, a, n)?,
-            Un::RoundF(n) => self.un_with(i, group, Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae, a, n)?,
-            Un::RoundD(n) => self.un_with(i, group, Code::EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae, a, n)?,
-            Un::HalfToF => {
-                let a = self.register(a, group)?;
-                let t = half(self.temporary()?);
-                self.put(Instruction::with2(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, t, a));
-                let dst = self.result(i, group)?;
-                self.put(Instruction::with2(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, dst, t));
-            }
-            Un::FToHalf => self.halved(i, group, a)?,
-            _ => {
-                let (code, from_half, halved) = un_code(op);
-                let a = self.register(a, group)?;
-                let a = match from_half {
-                    0 => a,
-                    1 => half(a),
-                    _ => quarter(a),
-                };
-                let dst = self.result(i, group)?;
-                self.put(Instruction::with2(code, if halved { half(dst) } else { dst }, a));
-            }
-        }
-        Ok(())
-    }
-    fn un_with(&mut self, i: usize, group: usize, code: Code, a: V, n: u8) -> Result<(), Refused> {
-        let a = self.register(a, group)?;
-        let dst = self.result(i, group)?;
-        self.two_with(code, dst, a, n);
-        Ok(())
-    }
-    /// A NaN becomes its sign and 0x7e00.
-    fn halved(&mut self, i: usize, group: usize, a: V) -> Result<(), Refused> {
-        let a = self.register(a, group)?;
-        let (t, k) = (self.temporary()?, self.take_mask()?);
-        let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
-        self.three_with(code, mask(k), a, Operand::Reg(a), UNORDERED, Register::None);
-        self.two_with(Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8, t, a, 16);
-        let sign = Operand::Mem(MemoryOperand { is_broadcast: true, ..self.literal(0x8000) });
-        self.three(Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, t, t, sign);
-        let quiet = Operand::Mem(MemoryOperand { is_broadcast: true, ..self.literal(0x7e00) });
-        self.three(Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, t, t, quiet);
-        let halves = self.temporary()?;
-        self.two_with(Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae, half(halves), a, 0);
-        self.put(Instruction::with2(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, halves, half(halves)));
-        let dst = self.result(i, group)?;
-        let blend = Code::EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32;
-        self.three_where(blend, dst, halves, Operand::Reg(t), mask(k));
-        self.free_masks.push(k);
-        Ok(())
-    }
-    /// Bits of `a` where the literal has them, else those of `b`.
-    fn sign(&mut self, i: usize, group: usize, a: V, b: V, bits: u64, wide: bool) -> Result<(), Refused> {
-        let (a, b) = (self.register(a, group)?, self.register(b, group)?);
-        let t = self.temporary()?;
-        let place = self.literal(bits);
-        let (code, bring) = match wide {
-            true => (Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8, Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64),
-            false => (Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8, Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32),
-        };
-        self.put(Instruction::with2(bring, t, place));
-        // t ? a : b, bit by bit.
-        self.three_with(code, t, a, Operand::Reg(b), 0xca, Register::None);
-        self.temporaries.retain(|&r| r != number(t));
-        self.release(i, group);
-        self.at[group][i] = t;
-        Ok(())
-    }
-    fn blend(&mut self, i: usize, group: usize, code: Code, m: V, a: V, b: V) -> Result<(), Refused> {
-        let k = self.at[group][m as usize];
-        let b = self.register(b, group)?;
-        let a = self.operand(a, group);
-        let dst = self.result(i, group)?;
-        self.three_where(code, dst, b, a, k);
         Ok(())
     }
 }

@@ -669,7 +669,7 @@ impl<'a> Binder<'a> {
         let operands = self.instr(i).operands();
         let from = |k: usize| Some(self.prog.types[operands.get(k).or(operands.first())?.index()]);
         let means = Means { what, from: [from(0)?, from(1)?, from(2)?], to: self.prog.types[i] };
-        jit::is_printable(&means).then_some(means)
+        jit::is_printable(&means, self.key.isa).then_some(means)
     }
     /// An instruction that a printed loop does: operands as they are, its kernel never called.
     fn emit_printed(&mut self, i: usize, means: Means, phase: u32, ops: &mut Vec<Op>) -> Option<()> {
@@ -695,7 +695,7 @@ impl<'a> Binder<'a> {
         }
         let no_rows = !self.space.spots.contains(&Spot::Row);
         let total = self.ops().count() - self.ends.len();
-        let mut fuser = fuse::Fuser::new(no_rows, self.ops(), &self.outer, streams);
+        let mut fuser = fuse::Fuser::new(no_rows, self.key.isa, self.ops(), &self.outer, streams);
         // Rows that are held whole, of one block, are one piece of code from their first load to their last store.
         let rows =
             self.whole && self.space.walk == Along::Cols && (1..=reduce::BLOCK as i64).contains(&self.space.cols);
@@ -911,7 +911,7 @@ impl<'a> Binder<'a> {
         let t = self.prog.types[i];
         let means = Means { what: What::Copy, from: [t; 3], to: t };
         let plain = self.key.fused && level.is_tile() && dst_col == size && indices.is_empty() && ops.is_empty();
-        let printed = plain && !self.refused.contains(&i) && jit::is_printable(&means);
+        let printed = plain && !self.refused.contains(&i) && jit::is_printable(&means, self.key.isa);
         let spec = Move { dst_col, src_col, indices, scatter: true };
         let call = op(moves::move_elements(size as usize)?, level, dst, &src, Extra::Move(spec));
         ops.push(Op { means: printed.then_some((i, means)), ..call });

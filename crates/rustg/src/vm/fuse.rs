@@ -7,6 +7,7 @@ use super::args::{Args, Extra, Place};
 use super::calls::{CONSTS, Level, Op, Operand, OuterStep, Phase, SCRATCH, VIEWS};
 use super::reduce::{BLOCK, blocks};
 use crate::jit::{self, Code, Frame, MOST_MEMS, Mem, Region, Src, Step, What};
+use crate::Isa;
 use rtx_core::DType;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -161,6 +162,7 @@ pub(super) fn used_slots<'a>(slots: usize, ops: impl Iterator<Item = &'a Op>, ou
 pub(super) struct Fuser<'a> {
     /// Has the space no row axis? Then what varies over the columns alone is a whole tile.
     no_rows: bool,
+    isa: Isa,
     /// How often each place is read.
     reads: HashMap<Place, usize>,
     /// Views whose tiles follow each other in memory, worth fetching ahead.
@@ -172,6 +174,7 @@ pub(super) struct Fuser<'a> {
 impl<'a> Fuser<'a> {
     pub fn new<'b>(
         no_rows: bool,
+        isa: Isa,
         ops: impl Iterator<Item = &'b Op>,
         outer: &'b [OuterStep],
         streams: &'a Streams,
@@ -187,7 +190,7 @@ impl<'a> Fuser<'a> {
                 count(*index);
             }
         }
-        Fuser { no_rows, reads, streams, printed: 0 }
+        Fuser { no_rows, isa, reads, streams, printed: 0 }
     }
 
     /// The same calls with runs printed. `Err`: the instruction that cannot be.
@@ -387,8 +390,8 @@ impl Maker {
     fn finish(mut self, fuser: &Fuser<'_>) -> Option<Fused> {
         self.write_results(&fuser.reads)?;
         self.fetch_ahead(fuser.streams);
-        let code = jit::load(&self.region)?;
-        let past = if fuser.streams.bytes > PAST_BYTES { self.past() } else { None };
+        let code = jit::load(&self.region, fuser.isa)?;
+        let past = if fuser.streams.bytes > PAST_BYTES { self.past(fuser.isa) } else { None };
         let folds = self.does_rows || !self.folds.is_empty();
         Some(Fused { code, past, folds, rows: self.does_rows, mems: self.mems })
     }
@@ -402,7 +405,7 @@ impl Maker {
         self.region.ahead = marked.collect();
     }
     /// The same with large results written past the caches, so that they are not fetched first.
-    fn past(&self) -> Option<(Arc<Code>, Vec<u32>)> {
+    fn past(&self, isa: Isa) -> Option<(Arc<Code>, Vec<u32>)> {
         let of_words = |m: u32| matches!(self.region.mems[m as usize], Mem::Tile(t) if t.size() >= 4);
         let written = |m: &u32| self.region.steps.iter().any(|s| s.out == Some(*m));
         let read = |m: &u32| self.region.steps.iter().any(|s| s.src.contains(&Src::Mem(*m)));
@@ -414,7 +417,7 @@ impl Maker {
         let mut region = self.region.clone();
         region.ahead.retain(|m| !past.contains(m));
         region.past = past.clone();
-        Some((jit::load(&region)?, past))
+        Some((jit::load(&region, isa)?, past))
     }
     /// Values that are arguments, or that others read, are written.
     fn write_results(&mut self, reads: &HashMap<Place, usize>) -> Option<()> {

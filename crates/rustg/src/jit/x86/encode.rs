@@ -139,3 +139,14 @@ pub(super) fn un_code(op: Un) -> (Code, u8, bool) {
         Un::HalfToF | Un::FToHalf | Un::Upper => (Code::INVALID, 0, false),
     }
 }
+/// `a * b + c` by which operands are which.
+pub(super) fn fma_code(form: u32, wide: bool) -> Code {
+    match (form, wide) {
+        (213, false) => Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
+        (231, false) => Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+        (_, false) => Code::EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er,
+        (213, true) => Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er,
+        (231, true) => Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er,
+        (_, true) => Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er,
+    }
+}

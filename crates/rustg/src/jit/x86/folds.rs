@@ -4,7 +4,8 @@ use super::*;
 impl Printer<'_> {
     /// One group into the accumulators.
     pub(super) fn fold(&mut self, a: usize, group: usize, lo: V, hi: V) -> Result<(), Refused> {
-        let Accumulator { op, vectors, seen_nan, .. } = self.accumulators[self.row(group)][a];
+        let Accumulator { op, ref vectors, seen_nan, .. } = self.accumulators[self.row(group)][a];
+        let vectors = vectors.clone();
         let k = self.tail(Form::Word);
         if seen_nan != Register::None {
             let v = self.register(lo, group)?;
@@ -24,9 +25,12 @@ impl Printer<'_> {
     }
     /// Lanes to one number, by halves, and into its operand.
     pub(super) fn finish_accumulators(&mut self) -> Result<(), Refused> {
+        if self.isa == Isa::Avx2 {
+            return self.finish_accumulators256();
+        }
         let rows = std::mem::take(&mut self.accumulators);
         let all = rows.iter().enumerate().flat_map(|(row, of)| of.iter().map(move |a| (row, a)));
-        for (row, &Accumulator { op, out, scalar, vectors, seen_nan }) in all {
+        for (row, &Accumulator { op, out, scalar, ref vectors, seen_nan }) in all {
             let (x, wide) = (vector(vectors[0]), is_wide_fold(op));
             // The body is over, so its registers are free; not those that are held.
             let Some(t) = self.free.last().map(|&t| vector(t)) else { return Err(Refused::Large) };
