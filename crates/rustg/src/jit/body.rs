@@ -3,6 +3,7 @@
 //! A value of 4 bytes or less takes one register, a value of 8 bytes two (lanes 0 to 7, lanes 8 to 15), a truth a
 //! mask register. [`F`] and [`D`] stand for numbers where [`crate::math`] is evaluated, so that printed code does the
 //! operations that the tile VM does.
+use crate::Isa;
 use crate::math::{Real, Short, Whole};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -53,6 +54,11 @@ pub(super) enum Uniform {
     Scalar32(u32),
     /// As above; 8 bytes.
     Scalar64(u32),
+    /// The reciprocal of a number of 4 bytes: of an operand's row, of an earlier stage's result, of the table of
+    /// constants. NaN if quotients are not to be found by it.
+    InverseRow(u32),
+    InverseScalar(u32),
+    InverseConst(u32),
 }
 
 /// Two vectors to one.
@@ -71,6 +77,8 @@ pub(super) enum Bin {
     DivD,
     AboveD,
     BelowD,
+    /// `a * 2^b`, `b` whole; AVX-512 alone.
+    ScaleF,
     Add32,
     Sub32,
     Mul32,
@@ -190,8 +198,13 @@ pub(super) enum Mop {
     ConstSplat(u32, u8),
     Bin(Bin, V, V),
     FmaF(V, V, V),
+    /// `c - a * b`.
+    FnmaF(V, V, V),
     FmaD(V, V, V),
     Un(Un, V),
+    /// Of a quotient found by a reciprocal, of the product that it was found by, dividend and divisor: the quotient,
+    /// divided again where the product's range does not promise that it is right.
+    Quotient([V; 4]),
     /// The lower halves of two registers in one.
     Halves(V, V),
     /// Without sign of the first, sign of the second.
@@ -222,6 +235,7 @@ impl Mop {
     /// The values that it reads.
     pub fn operands(self) -> impl Iterator<Item = V> {
         let (n, v) = match self {
+            Mop::Quotient(v) => return v.into_iter().take(4),
             Mop::Uniform(_) | Mop::Load(..) | Mop::Splat(..) | Mop::ConstSplat(..) => (0, [0; 3]),
             Mop::Un(_, a)
             | Mop::TestBytes(a)
@@ -236,20 +250,51 @@ impl Mop {
             | Mop::Cmp(_, a, b)
             | Mop::Logic(_, a, b)
             | Mop::Fold(_, _, a, b) => (2, [a, b, 0]),
-            Mop::FmaF(a, b, c) | Mop::FmaD(a, b, c) | Mop::Blend32(a, b, c) | Mop::Blend64(a, b, c) => (3, [a, b, c]),
+            Mop::FmaF(a, b, c)
+            | Mop::FnmaF(a, b, c)
+            | Mop::FmaD(a, b, c)
+            | Mop::Blend32(a, b, c)
+            | Mop::Blend64(a, b, c) => (3, [a, b, c]),
         };
-        v.into_iter().take(n)
+        let [a, b, c] = v;
+        [a, b, c, 0].into_iter().take(n)
     }
 }
 
 /// Operations as they are recorded: an operation that is there already is not recorded again.
 #[derive(Default)]
 pub(super) struct Body {
+    /// For AVX-512, and over columns?
+    wide_loop: bool,
+    wide: bool,
     mops: RefCell<Vec<Mop>>,
     seen: RefCell<HashMap<Mop, V>>,
 }
 
 impl Body {
+    /// Nothing yet, of a loop over columns or of what is done once a row.
+    pub fn new(isa: Isa, is_loop: bool) -> Self {
+        let wide = isa == Isa::Avx512;
+        Body { wide, wide_loop: wide && is_loop, ..Body::default() }
+    }
+    /// `a / b` of 4 bytes each. If one divisor serves a row, by its reciprocal `y`: with `t` = a y and `r` = a - t b,
+    /// `t + r y` is the quotient rounded once (Markstein), as long as nothing is too small or too large.
+    pub fn divide(&self, a: V, b: V) -> V {
+        let made = |v: V| self.mops.borrow()[v as usize];
+        let inverse = match made(b) {
+            Mop::Uniform(Uniform::Row32(m)) => Uniform::InverseRow(m),
+            Mop::Uniform(Uniform::Scalar32(step)) => Uniform::InverseScalar(step),
+            Mop::Uniform(Uniform::Const32(offset)) => Uniform::InverseConst(offset),
+            _ => return self.bin(Bin::DivF, a, b),
+        };
+        if !self.wide_loop || matches!(made(a), Mop::Uniform(_)) {
+            return self.bin(Bin::DivF, a, b);
+        }
+        let y = self.push(Mop::Uniform(inverse));
+        let t = self.bin(Bin::MulF, a, y);
+        let q = self.push(Mop::FmaF(self.push(Mop::FnmaF(t, b, a)), y, t));
+        self.push(Mop::Quotient([q, t, a, b]))
+    }
     pub fn push(&self, mop: Mop) -> V {
         if let Some(&v) = self.seen.borrow().get(&mop) {
             return v;
@@ -314,7 +359,20 @@ macro_rules! arithmetic {
         }
     )* };
 }
-arithmetic!(Add add AddF AddD, Sub sub SubF SubD, Mul mul MulF MulD, Div div DivF DivD);
+arithmetic!(Add add AddF AddD, Sub sub SubF SubD, Mul mul MulF MulD);
+
+impl<'a> Div for F<'a> {
+    type Output = F<'a>;
+    fn div(self, b: F<'a>) -> F<'a> {
+        F(self.0, self.0.divide(self.1, b.1))
+    }
+}
+impl<'a> Div for D<'a> {
+    type Output = D<'a>;
+    fn div(self, b: D<'a>) -> D<'a> {
+        D(self.0, [0, 1].map(|k| self.0.bin(Bin::DivD, self.1[k], b.1[k])))
+    }
+}
 
 impl<'a> Neg for F<'a> {
     type Output = F<'a>;
@@ -374,6 +432,9 @@ impl<'a> Real for F<'a> {
     }
     fn from_whole(n: I<'a>) -> Self {
         F(n.0, n.0.un(Un::I32ToF, n.1))
+    }
+    fn scaled(self, n: Self) -> Option<Self> {
+        self.0.wide.then(|| F(self.0, self.0.bin(Bin::ScaleF, self.1, n.1)))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
-pub(crate) use super::x86::MOST_MEMS;
+pub(crate) use super::x86::{MOST_MEMS, MOST_ROWS};
 
 /// One loop of machine code.
 pub(crate) struct Code {

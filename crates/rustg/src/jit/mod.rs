@@ -13,14 +13,14 @@ mod region;
 mod x86;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use code::{Code, Frame, MOST_MEMS, load};
-#[cfg(target_arch = "x86_64")]
-use x86::has;
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) use elsewhere::{Code, Frame, MOST_MEMS, load};
+pub(crate) use code::{Code, Frame, MOST_MEMS, MOST_ROWS, load};
 #[cfg(not(target_arch = "x86_64"))]
 use elsewhere::has;
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use elsewhere::{Code, Frame, MOST_MEMS, MOST_ROWS, load};
 pub(crate) use region::{Means, Mem, Region, Src, Step, What, is_printable};
+#[cfg(target_arch = "x86_64")]
+use x86::has;
 
 use crate::Isa;
 use std::sync::OnceLock;
@@ -130,6 +130,7 @@ mod elsewhere {
     use std::sync::Arc;
 
     pub(crate) const MOST_MEMS: usize = 0;
+    pub(crate) const MOST_ROWS: usize = 1;
     pub(crate) enum Code {}
     pub(crate) struct Frame;
     impl Frame {

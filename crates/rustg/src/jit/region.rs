@@ -102,6 +102,8 @@ pub(crate) struct Region {
     pub past: Vec<u32>,
     /// Operands whose rows follow each other through more memory than the caches near a core hold: fetched ahead.
     pub ahead: Vec<u32>,
+    /// Operands of which nothing is read once a block of rows is done: every block has the same memory.
+    pub local: Vec<u32>,
 }
 
 /// A number in registers, by its type's size.
@@ -133,7 +135,7 @@ fn is_held(t: DType) -> bool {
 /// Can this instruction be printed for an instruction set?
 pub(crate) fn is_printable(means: &Means, isa: Isa) -> bool {
     let held = means.from.iter().all(|&t| is_held(t)) && is_held(means.to);
-    let body = Body::default();
+    let body = Body::new(isa, true);
     let operand = |k: usize| load(&body, Mem::Tile(means.from[k]), k as u32);
     let lowered = held
         && match (operand(0), operand(1), operand(2)) {
@@ -145,19 +147,19 @@ pub(crate) fn is_printable(means: &Means, isa: Isa) -> bool {
 
 impl Region {
     /// What each stage does; `None` if something has no form in registers.
-    pub(super) fn stages(&self) -> Option<Vec<Stage>> {
+    pub(super) fn stages(&self, isa: Isa) -> Option<Vec<Stage>> {
         let last = self.steps.iter().map(|s| s.stage).max()?;
         let stages = (0..=last).filter(|&n| self.steps.iter().any(|s| s.stage == n));
-        stages.map(|n| self.stage(n)).collect()
+        stages.map(|n| self.stage(n, isa)).collect()
     }
     /// Does a later stage read this step?
     fn is_read_later(&self, step: u32) -> bool {
         let stage = self.steps[step as usize].stage;
         self.steps.iter().any(|s| s.stage > stage && s.src.contains(&Src::Step(step)))
     }
-    fn stage(&self, n: u32) -> Option<Stage> {
-        let body = Body::default();
+    fn stage(&self, n: u32, isa: Isa) -> Option<Stage> {
         let is_loop = n % 2 == 1;
+        let body = Body::new(isa, is_loop);
         let mut values: Vec<Option<Lanes>> = vec![None; self.steps.len()];
         let (mut folds, mut results) = (vec![], vec![]);
         for (i, step) in self.steps.iter().enumerate().filter(|(_, s)| s.stage == n) {

@@ -44,7 +44,7 @@ pub(super) struct Printed {
 /// Operands of one piece of code, at most.
 pub(crate) const MOST_MEMS: usize = 40;
 /// Rows that are done side by side, at most.
-const MOST_ROWS: usize = 4;
+pub(crate) const MOST_ROWS: usize = 4;
 /// Words of the frame before the operands: rows, columns, constants, literals, and two that the code sets.
 pub(super) const FRAME_HEAD: usize = 6;
 /// Words of the frame: operands' pointers and pitches, then pointers to rows that have no register.
@@ -101,18 +101,21 @@ const TAIL_UPPER: Register = Register::K7;
 
 /// Prints a region.
 pub(super) fn print(region: &Region, isa: Isa, listing: bool) -> Result<Printed, Refused> {
-    let stages = region.stages().ok_or(Refused::Unknown)?;
+    let stages = region.stages(isa).ok_or(Refused::Unknown)?;
     if region.mems.len() > MOST_MEMS {
         return Err(Refused::Large);
     }
     let longest = stages.iter().map(|s| s.mops.len()).max().unwrap_or(0);
     let most = match longest {
         0..=16 => 4,
-        17..=90 => 2,
-        _ => 1,
+        17..=90 if isa == Isa::Avx2 => 2,
+        17..=90 => 4,
+        _ => 2,
     };
     let folds = folds(&stages);
-    let mut shape = Shape { rows: if folds { most } else { 1 }, across: most, together: 4 };
+    // Rows that are read again stay in the first level of cache if they are few.
+    let rows = if stages.len() > 1 { most.min(2) } else { most };
+    let mut shape = Shape { rows: if folds { rows } else { 1 }, across: most, together: 4 };
     if isa == Isa::Avx2 {
         shape = Shape { rows: if folds { most.min(2) } else { 1 }, across: if folds { 2 } else { most }, together: 4 };
     }
@@ -126,6 +129,17 @@ pub(super) fn print(region: &Region, isa: Isa, listing: bool) -> Result<Printed,
 /// Is anything of a row needed more than once?
 fn folds(stages: &[Stage]) -> bool {
     stages.len() > 1 || stages.iter().any(|s| !s.folds.is_empty())
+}
+
+/// Which fused multiplication.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// `a * b + c` of 4 bytes.
+    F,
+    /// `c - a * b` of 4 bytes.
+    MinusF,
+    /// `a * b + c` of 8 bytes.
+    D,
 }
 
 /// How much is done side by side.
@@ -181,6 +195,8 @@ struct Printer<'a> {
     mops: &'a [Mop],
     /// The last operation of the stage that reads each value.
     last: Vec<usize>,
+    /// Does anything come of each value?
+    live: Vec<bool>,
     isa: Isa,
     shape: Shape,
     /// How many rows are done side by side.
@@ -219,6 +235,7 @@ impl<'a> Printer<'a> {
             stages,
             mops: &[],
             last: vec![],
+            live: vec![],
             isa,
             shape,
             rows: 1,
@@ -335,8 +352,11 @@ impl<'a> Printer<'a> {
     fn fetch_ahead(&mut self, across: usize) {
         let touches =
             |m: u32| self.mops.iter().any(|mop| matches!(mop, Mop::Load(at, _) | Mop::Store(at, ..) if *at == m));
-        let mems: Vec<u32> = self.region.ahead.iter().copied().filter(|&m| touches(m)).collect();
+        // The next rows come while the longest stage computes.
         let rows = self.fetches_rows();
+        let longest = self.stages.iter().filter(|s| s.is_loop).map(|s| s.mops.len()).max();
+        let is_here = |m: u32| if rows { Some(self.mops.len()) == longest } else { touches(m) };
+        let mems: Vec<u32> = self.region.ahead.iter().copied().filter(|&m| is_here(m)).collect();
         if rows && mems.iter().any(|m| !self.fetched.contains(m)) {
             self.load_gpr(Register::RCX, AHEAD);
             self.put(Instruction::with2(Code::Add_r64_rm64, Register::RCX, Register::RAX));
@@ -375,14 +395,23 @@ impl<'a> Printer<'a> {
                 });
                 self.put(Instruction::with2(Code::Add_r64_rm64, Register::RAX, frame(pitch_at(m))));
             }
-            self.put(Instruction::with2(Code::Mov_rm64_r64, frame(pointer_at(m)), Register::RAX));
+            if !self.region.local.contains(&m) {
+                self.put(Instruction::with2(Code::Mov_rm64_r64, frame(pointer_at(m)), Register::RAX));
+            }
         }
     }
     /// Makes a stage the one under way.
     fn enter(&mut self, stage: &'a Stage) {
         self.mops = &stage.mops;
+        self.live = stage.mops.iter().map(|m| matches!(m, Mop::Store(..) | Mop::Fold(..))).collect();
+        stage.results.iter().for_each(|&(v, _)| self.live[v as usize] = true);
+        for (i, mop) in stage.mops.iter().enumerate().rev() {
+            if self.live[i] {
+                mop.operands().for_each(|v| self.live[v as usize] = true);
+            }
+        }
         self.last = (0..stage.mops.len()).collect();
-        for (i, mop) in stage.mops.iter().enumerate() {
+        for (i, mop) in stage.mops.iter().enumerate().filter(|(i, _)| self.live[*i]) {
             mop.operands().for_each(|v| self.last[v as usize] = i);
         }
     }
@@ -532,6 +561,7 @@ impl<'a> Printer<'a> {
             Uniform::Row32(m) | Uniform::Row64(m) => plain(self.based(m, row), 0),
             // In registers always.
             Uniform::Scalar32(_) | Uniform::Scalar64(_) => frame(0),
+            Uniform::InverseRow(_) | Uniform::InverseScalar(_) | Uniform::InverseConst(_) => frame(0),
         }
     }
     /// A value as a register, or as memory that an instruction broadcasts.
@@ -579,6 +609,15 @@ impl<'a> Printer<'a> {
     }
     /// A uniform from where it lies.
     fn bring_uniform(&mut self, r: Register, u: Uniform, row: usize) {
+        let of = match u {
+            Uniform::InverseRow(m) => Some(Uniform::Row32(m)),
+            Uniform::InverseScalar(step) => Some(Uniform::Scalar32(step)),
+            Uniform::InverseConst(offset) => Some(Uniform::Const32(offset)),
+            _ => None,
+        };
+        if let Some(of) = of {
+            return self.invert(r, of, row);
+        }
         let place = self.place(u, row);
         self.put(match self.isa {
             Isa::Avx2 => Instruction::with2(avx2::broadcast_code(u), half(r), place),
@@ -679,6 +718,13 @@ impl<'a> Printer<'a> {
     }
     /// Keeps the uniforms that are read most in the registers that the body leaves.
     fn choose_held(&mut self, stage: &Stage, across: usize) -> Result<(), Refused> {
+        for v in 0..self.mops.len() as V {
+            let Some(u) = self.is_uniform(v).filter(|&u| is_inverse(u)) else { continue };
+            for row in 0..if is_of_row(u) { self.rows } else { 1 } {
+                let r = self.take()?;
+                self.held.insert((u, row), r);
+            }
+        }
         self.dry = true;
         self.least_free = self.free.len();
         let tried = self.body(across, false).and_then(|()| self.body(self.least_across(), true));
@@ -689,8 +735,9 @@ impl<'a> Printer<'a> {
         let mut spare = self.least_free.saturating_sub(if stage.folds.is_empty() { 0 } else { needed });
         let mut uses: Vec<(usize, V)> = vec![];
         for v in 0..self.mops.len() as V {
-            if self.is_uniform(v).is_some_and(|u| self.kept(u, 0).is_none()) {
-                let count = self.mops.iter().flat_map(|m| m.operands()).filter(|&o| o == v).count();
+            if self.live[v as usize] && self.is_uniform(v).is_some_and(|u| self.kept(u, 0).is_none()) {
+                let live = self.mops.iter().zip(&self.live).filter(|(_, live)| **live);
+                let count = live.flat_map(|(m, _)| m.operands()).filter(|&o| o == v).count();
                 uses.push((count, v));
             }
         }
@@ -712,7 +759,8 @@ impl<'a> Printer<'a> {
     /// Brings held uniforms: those of each row, or those of all.
     fn broadcast_held(&mut self, of_rows: bool) {
         let mut held: Vec<(Uniform, usize, u8)> = self.held.iter().map(|(&(u, row), &r)| (u, row, r)).collect();
-        held.sort_by_key(|&(_, _, r)| r);
+        // What inverses are of comes before them.
+        held.sort_by_key(|&(u, _, r)| (is_inverse(u), r));
         for (u, row, r) in held {
             if is_of_row(u) == of_rows {
                 self.bring_uniform(vector(r), u, row);
@@ -786,10 +834,15 @@ impl<'a> Printer<'a> {
         self.at = vec![vec![Register::None; self.mops.len()]; groups];
         for first in (0..groups).step_by(together) {
             for i in 0..self.mops.len() {
-                if matches!(self.mops[i], Mop::Uniform(_)) {
+                if matches!(self.mops[i], Mop::Uniform(_)) || !self.live[i] {
                     continue;
                 }
-                for group in first..groups.min(first + together) {
+                let groups = first..groups.min(first + together);
+                if let Mop::Quotient(of) = self.mops[i] {
+                    self.quotients(i, groups, of)?;
+                    continue;
+                }
+                for group in groups {
                     match self.isa {
                         Isa::Avx2 => self.operation256(i, group)?,
                         _ => self.operation512(i, group)?,
@@ -803,9 +856,9 @@ impl<'a> Printer<'a> {
     }
 
     /// `a * b + c` into the register of an operand that dies, or into a fresh one.
-    fn fma(&mut self, i: usize, group: usize, [a, b, c]: [V; 3], wide: bool) -> Result<(), Refused> {
+    fn fma(&mut self, i: usize, group: usize, [a, b, c]: [V; 3], kind: Kind) -> Result<(), Refused> {
         let isa = self.isa;
-        let code = move |form: u32| if isa == Isa::Avx2 { avx2::fma_code(form, wide) } else { fma_code(form, wide) };
+        let code = move |form: u32| if isa == Isa::Avx2 { avx2::fma_code(form, kind) } else { fma_code(form, kind) };
         let row = self.row(group);
         let reg = |s: &Self, v: V| s.is_uniform(v).is_none_or(|u| s.kept(u, row).is_some());
         let dst;

@@ -41,6 +41,12 @@ pub(crate) trait Real:
     /// The nearest number.
     fn from_whole(n: Self::Bits) -> Self;
 
+    /// `self * 2^n`, rounded once, `n` whole; `None` where no instruction does it.
+    #[inline(always)]
+    fn scaled(self, n: Self) -> Option<Self> {
+        _ = n;
+        None
+    }
     /// Within `lo..=hi`; NaN stays.
     #[inline(always)]
     fn within(self, lo: Self::Lit, hi: Self::Lit) -> Self {

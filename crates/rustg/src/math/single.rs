@@ -21,11 +21,17 @@ fn exp2i<R: Single>(k: R::Bits) -> R {
 /// `(k, r)` with `x = k ln 2 + r`.
 #[inline(always)]
 fn exp_reduce<R: Single>(x: R) -> (R::Bits, R) {
+    let (_, k, r) = exp_parts(x);
+    (k, r)
+}
+/// `(k, k, r)` with `x = k ln 2 + r`: `k` as a number and as an integer.
+#[inline(always)]
+fn exp_parts<R: Single>(x: R) -> (R, R::Bits, R) {
     let round = x.lit(ROUND_F32);
     let m = x.fma(x.lit(std::f32::consts::LOG2_E), round);
     let n = m - round;
     let r = n.fma(x.lit(-LN2_LO_F32), n.fma(x.lit(-LN2_F32), x));
-    (m.bits().sub(round.bits()), r)
+    (n, m.bits().sub(round.bits()), r)
 }
 
 /// `e^r - 1` for `|r| <= ln 2 / 2`.
@@ -38,8 +44,11 @@ fn expm1_small<R: Single>(r: R) -> R {
 /// `e^x`.
 #[inline(always)]
 pub(crate) fn exp<R: Single>(x: R) -> R {
-    let (k, r) = exp_reduce(x.within(-104.0, 89.0));
+    let (n, k, r) = exp_parts(x.within(-104.0, 89.0));
     let y = expm1_small(r) + x.lit(1.0);
+    if let Some(y) = y.scaled(n) {
+        return y;
+    }
     // Two steps, so that neither factor overflows and a subnormal result is rounded once.
     let half = k.sar(1);
     y * exp2i::<R>(half) * exp2i::<R>(k.sub(half))

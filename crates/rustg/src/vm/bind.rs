@@ -930,8 +930,10 @@ impl<'a> Binder<'a> {
 
     /// Lays out the scratch and turns slots into offsets.
     fn place_slots(&mut self, tile: &TileSize) -> usize {
+        // A printed loop over whole rows may go on and on with the memory of one block of rows.
+        let rows = if self.key.fused { tile.rows.max(jit::MOST_ROWS as i64) } else { tile.rows };
         let elements = |level: Level| match (level.rows, level.cols) {
-            (true, true) => tile.rows * tile.cols,
+            (true, true) => rows * tile.cols,
             (true, false) => tile.rows,
             (false, true) => tile.cols,
             _ => 1,

@@ -6,8 +6,8 @@
 use super::args::{Args, Extra, Place};
 use super::calls::{CONSTS, Level, Op, Operand, OuterStep, Phase, SCRATCH, VIEWS};
 use super::reduce::{BLOCK, blocks};
-use crate::jit::{self, Code, Frame, MOST_MEMS, Mem, Region, Src, Step, What};
 use crate::Isa;
+use crate::jit::{self, Code, Frame, MOST_MEMS, Mem, Region, Src, Step, What};
 use rtx_core::DType;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub(super) struct Fused {
     folds: bool,
     /// Does it do whole rows, from the first load to the last store?
     rows: bool,
+    /// Operands in memory that every block of rows uses again.
+    local: Vec<u32>,
     /// The same with results written past the caches, where that pays, and which operands those are.
     past: Option<(Arc<Code>, Vec<u32>)>,
 }
@@ -78,7 +80,9 @@ impl Fused {
     }
     /// Is everything that it reads and writes for each element an argument?
     pub fn reads_arguments_only(&self) -> bool {
-        self.mems.iter().all(|m| m.place.entry != SCRATCH || (m.pitch == 0 && m.dense == 0 && m.is_row()))
+        let local = |m: usize| self.local.contains(&(m as u32));
+        let mut mems = self.mems.iter().enumerate();
+        mems.all(|(k, m)| m.place.entry != SCRATCH || local(k) || (m.pitch == 0 && m.dense == 0 && m.is_row()))
     }
 }
 impl FusedMem {
@@ -390,10 +394,22 @@ impl Maker {
     fn finish(mut self, fuser: &Fuser<'_>) -> Option<Fused> {
         self.write_results(&fuser.reads)?;
         self.fetch_ahead(fuser.streams);
+        self.find_local(&fuser.reads);
         let code = jit::load(&self.region, fuser.isa)?;
         let past = if fuser.streams.bytes > PAST_BYTES { self.past(fuser.isa) } else { None };
         let folds = self.does_rows || !self.folds.is_empty();
-        Some(Fused { code, past, folds, rows: self.does_rows, mems: self.mems })
+        Some(Fused { code, past, folds, rows: self.does_rows, local: self.region.local, mems: self.mems })
+    }
+    /// Marks what whole rows keep for themselves: written and read here alone.
+    fn find_local(&mut self, reads: &HashMap<Place, usize>) {
+        let steps = &self.region.steps;
+        let is_local = |k: usize, m: &FusedMem| {
+            let here = steps.iter().flat_map(|s| &s.src).filter(|src| **src == Src::Mem(k as u32)).count();
+            let inside = m.place.entry == SCRATCH && matches!(m.mem, Mem::Tile(_));
+            inside && steps.iter().any(|s| s.out == Some(k as u32)) && reads.get(&m.place) == Some(&here)
+        };
+        let mems = self.mems.iter().enumerate().filter(|_| self.does_rows);
+        self.region.local = mems.filter(|(k, m)| is_local(*k, m)).map(|(k, _)| k as u32).collect();
     }
     /// Marks the operands that are worth fetching ahead.
     fn fetch_ahead(&mut self, streams: &Streams) {

@@ -29,19 +29,22 @@ pub(crate) fn has(mop: &Mop) -> bool {
 pub(super) fn broadcast_code(u: Uniform) -> Code {
     match u {
         Uniform::Literal32(_) | Uniform::Literal64(_) => Code::VEX_Vmovaps_ymm_ymmm256,
-        Uniform::Const32(_) | Uniform::Row32(_) | Uniform::Scalar32(_) => Code::VEX_Vbroadcastss_ymm_m32,
         Uniform::Const64(_) | Uniform::Row64(_) | Uniform::Scalar64(_) => Code::VEX_Vbroadcastsd_ymm_m64,
+        _ => Code::VEX_Vbroadcastss_ymm_m32,
     }
 }
 /// `a * b + c` by which operands are which.
-pub(super) fn fma_code(form: u32, wide: bool) -> Code {
-    match (form, wide) {
-        (213, false) => Code::VEX_Vfmadd213ps_ymm_ymm_ymmm256,
-        (231, false) => Code::VEX_Vfmadd231ps_ymm_ymm_ymmm256,
-        (_, false) => Code::VEX_Vfmadd132ps_ymm_ymm_ymmm256,
-        (213, true) => Code::VEX_Vfmadd213pd_ymm_ymm_ymmm256,
-        (231, true) => Code::VEX_Vfmadd231pd_ymm_ymm_ymmm256,
-        (_, true) => Code::VEX_Vfmadd132pd_ymm_ymm_ymmm256,
+pub(super) fn fma_code(form: u32, kind: Kind) -> Code {
+    match (form, kind) {
+        (213, Kind::F) => Code::VEX_Vfmadd213ps_ymm_ymm_ymmm256,
+        (231, Kind::F) => Code::VEX_Vfmadd231ps_ymm_ymm_ymmm256,
+        (_, Kind::F) => Code::VEX_Vfmadd132ps_ymm_ymm_ymmm256,
+        (213, Kind::MinusF) => Code::VEX_Vfnmadd213ps_ymm_ymm_ymmm256,
+        (231, Kind::MinusF) => Code::VEX_Vfnmadd231ps_ymm_ymm_ymmm256,
+        (_, Kind::MinusF) => Code::VEX_Vfnmadd132ps_ymm_ymm_ymmm256,
+        (213, Kind::D) => Code::VEX_Vfmadd213pd_ymm_ymm_ymmm256,
+        (231, Kind::D) => Code::VEX_Vfmadd231pd_ymm_ymm_ymmm256,
+        (_, Kind::D) => Code::VEX_Vfmadd132pd_ymm_ymm_ymmm256,
     }
 }
 fn fold_code(op: FoldOp) -> Code {
@@ -86,7 +89,7 @@ fn bin_code(op: Bin) -> Option<(Code, bool)> {
         Bin::Add64 => (Code::VEX_Vpaddq_ymm_ymm_ymmm256, true),
         Bin::Sub64 => (Code::VEX_Vpsubq_ymm_ymm_ymmm256, false),
         Bin::Shl64 => (Code::VEX_Vpsllvq_ymm_ymm_ymmm256, false),
-        Bin::Mul64 | Bin::MaxS64 | Bin::MinS64 | Bin::Sar64 => return None,
+        Bin::ScaleF | Bin::Mul64 | Bin::MaxS64 | Bin::MinS64 | Bin::Sar64 => return None,
     })
 }
 /// The instruction of one operand, whether it reads the lower half, and whether it writes the lower half.
@@ -111,8 +114,10 @@ fn un_code(op: Un) -> Option<(Code, bool, bool)> {
 }
 
 /// Which bytes of each half `vpshufb` takes: the low byte, or the low two, of each lane.
-const LOW_BYTES: [u64; 4] = [0x8080_8080_0c08_0400, 0x8080_8080_8080_8080, 0x8080_8080_0c08_0400, 0x8080_8080_8080_8080];
-const LOW_PAIRS: [u64; 4] = [0x0d0c_0908_0504_0100, 0x8080_8080_8080_8080, 0x0d0c_0908_0504_0100, 0x8080_8080_8080_8080];
+const LOW_BYTES: [u64; 4] =
+    [0x8080_8080_0c08_0400, 0x8080_8080_8080_8080, 0x8080_8080_0c08_0400, 0x8080_8080_8080_8080];
+const LOW_PAIRS: [u64; 4] =
+    [0x0d0c_0908_0504_0100, 0x8080_8080_8080_8080, 0x0d0c_0908_0504_0100, 0x8080_8080_8080_8080];
 /// Lanes 0 and 2 of a half, after those of another: of lanes of 8 bytes, their lower words.
 const LOW_WORDS: u8 = 0x88;
 
@@ -165,8 +170,10 @@ impl Printer<'_> {
             }
             Mop::ConstSplat(offset, bytes) => self.splat256(i, group, plain(Register::RSI, offset.into()), bytes)?,
             Mop::Bin(op, a, b) => self.bin256(i, group, op, a, b)?,
-            Mop::FmaF(a, b, c) => self.fma(i, group, [a, b, c], false)?,
-            Mop::FmaD(a, b, c) => self.fma(i, group, [a, b, c], true)?,
+            Mop::FmaF(a, b, c) => self.fma(i, group, [a, b, c], Kind::F)?,
+            Mop::FnmaF(a, b, c) => self.fma(i, group, [a, b, c], Kind::MinusF)?,
+            Mop::FmaD(a, b, c) => self.fma(i, group, [a, b, c], Kind::D)?,
+            Mop::Quotient(_) => return Err(Refused::Unknown),
             Mop::Un(op, a) => self.un256(i, group, op, a)?,
             Mop::Halves(a, b) | Mop::Logic(Logic::Join, a, b) => {
                 let (a, b) = (self.register(a, group)?, self.register(b, group)?);
@@ -330,8 +337,11 @@ impl Printer<'_> {
             Form::One32 | Form::One64 => return Err(Refused::Unknown),
             _ if self.masked => {
                 let (dst, bytes) = (self.result(i, group)?, bytes_of(form) as i64);
-                let code =
-                    if bytes == 1 { Code::VEX_Vpinsrb_xmm_xmm_r32m8_imm8 } else { Code::VEX_Vpinsrw_xmm_xmm_r32m16_imm8 };
+                let code = if bytes == 1 {
+                    Code::VEX_Vpinsrb_xmm_xmm_r32m8_imm8
+                } else {
+                    Code::VEX_Vpinsrw_xmm_xmm_r32m16_imm8
+                };
                 let x = quarter(dst);
                 self.put(Instruction::with3(Code::VEX_Vpxor_xmm_xmm_xmmm128, x, x, x));
                 self.lanes256(group, |s, lane| {
@@ -499,8 +509,7 @@ impl Printer<'_> {
             }
             Un::U32ToF => {
                 // Both halves are exact, so that their sum is rounded once.
-                let (u, scale, low) =
-                    (self.temporary()?, self.literal_of(65536f32.to_bits()), self.literal_of(0xffff));
+                let (u, scale, low) = (self.temporary()?, self.literal_of(65536f32.to_bits()), self.literal_of(0xffff));
                 self.two256(Code::VEX_Vpsrld_ymm_ymm_imm8, t, a, 16);
                 self.put(Instruction::with2(Code::VEX_Vcvtdq2ps_ymm_ymmm256, half(t), half(t)));
                 self.three(Code::VEX_Vmulps_ymm_ymm_ymmm256, t, t, scale);

@@ -1,5 +1,6 @@
 //! A body in AVX-512: registers of 16 lanes, masks in mask registers, tails by mask.
 use super::*;
+use std::ops::Range;
 
 impl Printer<'_> {
     pub(super) fn operation512(&mut self, i: usize, group: usize) -> Result<(), Refused> {
@@ -26,8 +27,11 @@ impl Printer<'_> {
             }
             Mop::ConstSplat(offset, bytes) => self.splat(i, group, plain(Register::RSI, offset.into()), bytes)?,
             Mop::Bin(op, a, b) => self.bin(i, group, op, a, b)?,
-            Mop::FmaF(a, b, c) => self.fma(i, group, [a, b, c], false)?,
-            Mop::FmaD(a, b, c) => self.fma(i, group, [a, b, c], true)?,
+            Mop::FmaF(a, b, c) => self.fma(i, group, [a, b, c], Kind::F)?,
+            Mop::FnmaF(a, b, c) => self.fma(i, group, [a, b, c], Kind::MinusF)?,
+            Mop::FmaD(a, b, c) => self.fma(i, group, [a, b, c], Kind::D)?,
+            // Of all groups together.
+            Mop::Quotient(_) => return Err(Refused::Unknown),
             Mop::Un(op, a) => self.un(i, group, op, a)?,
             Mop::Halves(a, b) => {
                 let (a, b) = (self.register(a, group)?, self.register(b, group)?);
@@ -217,4 +221,72 @@ impl Printer<'_> {
         self.three_where(code, dst, b, a, k);
         Ok(())
     }
+
+    /// `1 / b`, or NaN where [`Mop::Quotient`] is not to trust it. Between bodies, so that free registers are free.
+    pub(super) fn invert(&mut self, r: Register, b: Uniform, row: usize) {
+        let [least, span] = [2f32.powi(-6), 2f32.powi(30)].map(f32::to_bits);
+        let [one, least, span, nan] = [1f32.to_bits(), least, span - least, f32::NAN.to_bits()].map(u64::from);
+        let wide = |s: &mut Self, bits| Operand::Mem(MemoryOperand { is_broadcast: true, ..s.literal(bits) });
+        // The mask of the tail is made when it is needed.
+        let (b, k) = (self.kept(b, row).ok_or_else(|| self.place(b, row)), TAIL);
+        let code = Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32;
+        self.put(match b {
+            Ok(b) => Instruction::with2(code, r, quarter(b)),
+            Err(place) => Instruction::with2(code, r, place),
+        });
+        let (from, limit) = (wide(self, least), wide(self, span));
+        self.three(Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, r, r, from);
+        self.three_with(Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, k, r, limit, ABOVE, Register::None);
+        let one = self.literal(one);
+        self.put(Instruction::with2(code, r, one));
+        let b = match b {
+            Ok(b) => Operand::Reg(b),
+            Err(place) => Operand::Mem(MemoryOperand { is_broadcast: true, ..place }),
+        };
+        self.three(Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er, r, r, b);
+        let nan = self.literal(nan);
+        self.put(Instruction::with2(code, r, nan).map(|i| masked(i, k, false)));
+    }
+    /// Quotients of several groups. With `1/64 <= b < 2^30` and `2^-96 <= |t| < 2^96` no step of the way to one is too
+    /// small or too large; if one of them may be, all are divided again.
+    pub(super) fn quotients(&mut self, i: usize, groups: Range<usize>, [q, t, a, b]: [V; 4]) -> Result<(), Refused> {
+        let [least, end] = [2f32.powi(-96), 2f32.powi(96)].map(f32::to_bits);
+        let [magnitude, least, span] = [i32::MAX as u32, least, end - least]
+            .map(|bits| Operand::Mem(MemoryOperand { is_broadcast: true, ..self.literal(bits.into()) }));
+        let (farthest, from, k) = (vector(self.take()?), vector(self.take()?), self.take_mask()?);
+        for group in groups.clone() {
+            let (t, to) = (self.register(t, group)?, if group == groups.start { farthest } else { from });
+            self.three(Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, to, t, magnitude);
+            self.three(Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, to, to, least);
+            if to == from {
+                self.three(Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32, farthest, farthest, Operand::Reg(from));
+            }
+        }
+        let above = Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
+        self.three_with(above, mask(k), farthest, span, ABOVE, Register::None);
+        self.put(Instruction::with2(Code::VEX_Kortestw_kr_kr, mask(k), mask(k)));
+        let mut right = self.asm.create_label();
+        if !self.dry {
+            self.asm.je(right)?;
+        }
+        for group in groups.clone() {
+            let (q, a) = (self.at[group][q as usize], self.register(a, group)?);
+            let b = self.operand(b, group);
+            self.three(Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er, q, a, b);
+        }
+        if !self.dry {
+            self.asm.set_label(&mut right)?;
+        }
+        self.free_masks.push(k);
+        self.free.extend([farthest, from].map(number));
+        for group in groups {
+            let made = std::mem::take(&mut self.at[group][q as usize]);
+            self.release(i, group);
+            self.at[group][i] = made;
+            self.drop_unread(i, group);
+        }
+        Ok(())
+    }
 }
+/// Unsigned above, as the instructions name it.
+const ABOVE: u8 = 6;

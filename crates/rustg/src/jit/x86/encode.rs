@@ -1,5 +1,6 @@
 //! Registers by number, places in memory, and the instruction for each word of a body.
 use super::super::body::{Bin, FoldOp, Form, Un, Uniform};
+use super::Kind;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 pub(super) fn vector(n: u8) -> Register {
@@ -34,6 +35,10 @@ pub(super) fn frame(at: i64) -> MemoryOperand {
 }
 pub(super) fn is_of_row(u: Uniform) -> bool {
     matches!(u, Uniform::Row32(_) | Uniform::Row64(_) | Uniform::Scalar32(_) | Uniform::Scalar64(_))
+        || matches!(u, Uniform::InverseRow(_) | Uniform::InverseScalar(_))
+}
+pub(super) fn is_inverse(u: Uniform) -> bool {
+    matches!(u, Uniform::InverseRow(_) | Uniform::InverseScalar(_) | Uniform::InverseConst(_))
 }
 pub(super) fn plain(base: Register, at: i64) -> MemoryOperand {
     MemoryOperand::new(base, Register::None, 1, at, (at != 0) as u32, false, Register::None)
@@ -47,12 +52,10 @@ pub(super) fn masked(mut i: Instruction, k: Register, zeroing: bool) -> Instruct
 }
 pub(super) fn broadcast_code(u: Uniform) -> Code {
     match u {
-        Uniform::Literal32(_) | Uniform::Const32(_) | Uniform::Row32(_) | Uniform::Scalar32(_) => {
-            Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32
-        }
         Uniform::Literal64(_) | Uniform::Const64(_) | Uniform::Row64(_) | Uniform::Scalar64(_) => {
             Code::EVEX_Vbroadcastsd_zmm_k1z_xmmm64
         }
+        _ => Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
     }
 }
 pub(super) fn is_wide_fold(op: FoldOp) -> bool {
@@ -83,6 +86,7 @@ pub(super) fn bin_code(op: Bin) -> (Code, bool) {
         Bin::MulD => (Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er, true),
         Bin::DivD => (Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er, false),
         Bin::AboveD => (Code::EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae, false),
+        Bin::ScaleF => (Code::EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er, false),
         Bin::BelowD => (Code::EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae, false),
         Bin::Add32 => (Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, true),
         Bin::Sub32 => (Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, false),
@@ -140,13 +144,16 @@ pub(super) fn un_code(op: Un) -> (Code, u8, bool) {
     }
 }
 /// `a * b + c` by which operands are which.
-pub(super) fn fma_code(form: u32, wide: bool) -> Code {
-    match (form, wide) {
-        (213, false) => Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
-        (231, false) => Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
-        (_, false) => Code::EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er,
-        (213, true) => Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er,
-        (231, true) => Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er,
-        (_, true) => Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er,
+pub(super) fn fma_code(form: u32, kind: Kind) -> Code {
+    match (form, kind) {
+        (213, Kind::F) => Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
+        (231, Kind::F) => Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+        (_, Kind::F) => Code::EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er,
+        (213, Kind::MinusF) => Code::EVEX_Vfnmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
+        (231, Kind::MinusF) => Code::EVEX_Vfnmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+        (_, Kind::MinusF) => Code::EVEX_Vfnmadd132ps_zmm_k1z_zmm_zmmm512b32_er,
+        (213, Kind::D) => Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er,
+        (231, Kind::D) => Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er,
+        (_, Kind::D) => Code::EVEX_Vfmadd132pd_zmm_k1z_zmm_zmmm512b64_er,
     }
 }
