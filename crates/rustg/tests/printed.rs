@@ -57,8 +57,9 @@ fn printed_loops_have_the_bits_of_the_vm_over_the_whole_range() {
     }
     // Divisors in and around the range in which quotients are found by a reciprocal, whole mantissas among them.
     let special = [1.0, 3.0, -7.0, 0.0, f32::NAN, f32::INFINITY, 1e-40, 3e38, 0.015625, 1_073_741_824.0, 2047.9999];
-    let bits =
-        |i: u32| (0x3c80_0000 + i.wrapping_mul(0x0123_4567) % 0x1200_0000) | if i.is_multiple_of(5) { 0x7f_ffff } else { 0 };
+    let bits = |i: u32| {
+        (0x3c80_0000 + i.wrapping_mul(0x0123_4567) % 0x1200_0000) | if i.is_multiple_of(5) { 0x7f_ffff } else { 0 }
+    };
     let divisors: Vec<f32> =
         (0..ROWS as u32).map(|i| special.get(i as usize).copied().unwrap_or(f32::from_bits(bits(i)))).collect();
     let dividends: Vec<f32> = (0..ROWS * COLS)

@@ -264,9 +264,10 @@ impl Mop {
 /// Operations as they are recorded: an operation that is there already is not recorded again.
 #[derive(Default)]
 pub(super) struct Body {
-    /// For AVX-512, and over columns?
-    wide_loop: bool,
+    /// Has the machine what AVX-512 adds?
     wide: bool,
+    /// That, in a loop over columns.
+    wide_loop: bool,
     mops: RefCell<Vec<Mop>>,
     seen: RefCell<HashMap<Mop, V>>,
 }

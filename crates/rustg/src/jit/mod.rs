@@ -1,8 +1,8 @@
 //! Printed code: what the tile VM does in many passes over a tile, in one loop of machine code.
 //!
-//! A [`Region`] is a run of instructions of one phase of a tile program; it is printed for AVX-512 or AVX2 and
-//! called by the tile VM in their place. What cannot be printed stays with the VM and is counted. Every operation is the one that
-//! the VM does, in the same order, so that bits do not depend on which of the two runs.
+//! A [`Region`] is a run of instructions of one phase of a tile program; it is printed for AVX-512 or AVX2 and called by
+//! the tile VM in their place. What cannot be printed stays with the VM and is counted. Every operation gives the bits
+//! that the VM's gives, in the same order, so that results do not depend on which of the two runs.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "nothing is printed here"))]
 mod body;
 #[cfg(target_arch = "x86_64")]

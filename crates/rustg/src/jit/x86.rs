@@ -108,7 +108,6 @@ pub(super) fn print(region: &Region, isa: Isa, listing: bool) -> Result<Printed,
     let longest = stages.iter().map(|s| s.mops.len()).max().unwrap_or(0);
     let most = match longest {
         0..=16 => 4,
-        17..=90 if isa == Isa::Avx2 => 2,
         17..=90 => 4,
         _ => 2,
     };
@@ -157,9 +156,9 @@ impl Shape {
     fn smaller(self, isa: Isa, folds: bool) -> Option<Shape> {
         let Shape { rows, across, together } = self;
         Some(match isa {
-            Isa::Avx2 if together > 2 => Shape { together: 2, ..self },
+            Isa::Avx2 if together > 2 && folds => Shape { together: 2, ..self },
             Isa::Avx2 if rows > 1 => Shape { rows: rows / 2, ..self },
-            Isa::Avx2 if across > 1 && !folds => Shape { across: across / 2, ..self },
+            Isa::Avx2 if across > 1 && !folds => Shape { across: across - 1, together: across - 1, ..self },
             Isa::Avx2 if together > 1 && folds => Shape { together: 1, ..self },
             Isa::Avx2 => return None,
             _ if rows > 1 => Shape { rows: rows / 2, ..self },
