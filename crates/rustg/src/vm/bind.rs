@@ -3,7 +3,7 @@
 //! Each instruction gets a [`Level`]: the axes of the tile that it varies over. What does not vary over an axis is
 //! computed once for it and read with step 0 by those that do. Loads of contiguous memory cost nothing: operands
 //! point into the argument. A value whose store is contiguous is computed straight into its argument.
-use super::args::{Extra, Index, Kernel, MOST_OPERANDS, Move, Place, Reduce};
+use super::args::{Extra, Index, Move, Place, Reduce};
 use super::calls::{Binding, CONSTS, End, Key, Level, Op, Operand, OuterStep, Phase, SCRATCH, VIEWS};
 use super::space::{Along, BoundView, Space, Spot, value};
 use super::tile_size::{TileSize, find_streams};
@@ -545,7 +545,7 @@ impl<'a> Binder<'a> {
         }
         let spec = Move { dst_col: size, src_col, indices: vec![], scatter: false };
         let kernel = moves::move_elements(size as usize)?;
-        ops.push(op(kernel, level, self.slot_operand(slot, size, 1), &[src], Extra::Move(spec)));
+        ops.push(Op::new(kernel, level, self.slot_operand(slot, size, 1), &[src], Extra::Move(spec)));
         Some(slot)
     }
 
@@ -568,7 +568,7 @@ impl<'a> Binder<'a> {
                 }
                 spot => {
                     let dst = self.destination(i, phase);
-                    ops.push(op(maps::iota(spot == Spot::Row), level, dst, &[], Extra::None));
+                    ops.push(Op::new(maps::iota(spot == Spot::Row), level, dst, &[], Extra::None));
                 }
             },
             Instr::Load(ref view) => self.emit_load(i, view, phase, ops)?,
@@ -576,20 +576,20 @@ impl<'a> Binder<'a> {
                 let kernel = maps::unary(f, types[a.index()], isa)?;
                 let src = self.broadcast(a.index(), level, ops, &mut temporaries)?;
                 let dst = self.destination(i, phase);
-                ops.push(op(kernel, level, dst, &[src], Extra::None));
+                ops.push(Op::new(kernel, level, dst, &[src], Extra::None));
             }
             Instr::Cast(to, a) => {
                 let from = types[a.index()];
                 let kernel = maps::cast(from, to, isa);
                 let src = self.broadcast(a.index(), level, ops, &mut temporaries)?;
                 let dst = self.destination(i, phase);
-                ops.push(op(kernel, level, dst, &[src], Extra::Cast { from, to }));
+                ops.push(Op::new(kernel, level, dst, &[src], Extra::Cast { from, to }));
             }
             Instr::Bitcast(_, a) => {
                 let src = self.broadcast(a.index(), level, ops, &mut temporaries)?;
                 let spec = Move { dst_col: size, src_col: size, indices: vec![], scatter: false };
                 let dst = self.destination(i, phase);
-                ops.push(op(moves::move_elements(size as usize)?, level, dst, &[src], Extra::Move(spec)));
+                ops.push(Op::new(moves::move_elements(size as usize)?, level, dst, &[src], Extra::Move(spec)));
             }
             Instr::Binary(f, a, b) => {
                 if self.join(i, f, a, b, phase, ops).is_some() {
@@ -598,13 +598,13 @@ impl<'a> Binder<'a> {
                 let src = self.pair(a, b, level, ops, &mut temporaries)?;
                 let kernel = maps::binary(f, types[a.index()], [src[0].step, src[1].step], isa)?;
                 let dst = self.destination(i, phase);
-                ops.push(Op { joinable: Some((i, f)), ..op(kernel, level, dst, &src, Extra::None) });
+                ops.push(Op { joinable: Some((i, f)), ..Op::new(kernel, level, dst, &src, Extra::None) });
             }
             Instr::Compare(f, a, b) => {
                 let src = self.pair(a, b, level, ops, &mut temporaries)?;
                 let kernel = maps::compare(f, types[a.index()], [src[0].step, src[1].step], isa)?;
                 let dst = self.destination(i, phase);
-                ops.push(op(kernel, level, dst, &src, Extra::None));
+                ops.push(Op::new(kernel, level, dst, &src, Extra::None));
             }
             Instr::Fma(a, b, c) => {
                 // Factors change places if only the second has an element for every column.
@@ -613,14 +613,14 @@ impl<'a> Binder<'a> {
                 let src = [first, self.vector(b.index(), level, ops)?, self.vector(c.index(), level, ops)?];
                 let kernel = maps::fma(types[i], src.map(|s| s.step), isa)?;
                 let dst = self.destination(i, phase);
-                ops.push(op(kernel, level, dst, &src, Extra::None));
+                ops.push(Op::new(kernel, level, dst, &src, Extra::None));
             }
             Instr::Select(c, a, b) => {
                 let first = self.broadcast(c.index(), level, ops, &mut temporaries)?;
                 let src = [first, self.vector(a.index(), level, ops)?, self.vector(b.index(), level, ops)?];
                 let kernel = maps::select(size as usize, src.map(|s| s.step), isa)?;
                 let dst = self.destination(i, phase);
-                ops.push(op(kernel, level, dst, &src, Extra::None));
+                ops.push(Op::new(kernel, level, dst, &src, Extra::None));
             }
             Instr::Random { key, ordinal, index } => {
                 let ids = [key, ordinal, index].map(|a| a.index());
@@ -633,7 +633,7 @@ impl<'a> Binder<'a> {
                     src[2] = self.vector(ids[2], level, ops)?;
                 }
                 let dst = self.destination(i, phase);
-                ops.push(op(maps::random(src.map(|s| s.step), isa), level, dst, &src, Extra::None));
+                ops.push(Op::new(maps::random(src.map(|s| s.step), isa), level, dst, &src, Extra::None));
             }
             Instr::Reduce(fold, a) => {
                 let rows = self.space.walk == Along::Rows;
@@ -685,7 +685,7 @@ impl<'a> Binder<'a> {
             src.push(self.vector(a.index(), level, ops)?);
         }
         let dst = self.destination(i, phase);
-        ops.push(Op { means: Some((i, means)), ..op(fuse::never, level, dst, &src, Extra::None) });
+        ops.push(Op { means: Some((i, means)), ..Op::new(fuse::never, level, dst, &src, Extra::None) });
         Some(())
     }
     /// Prints every list of calls. `Err`: the instruction that cannot be printed after all.
@@ -752,7 +752,7 @@ impl<'a> Binder<'a> {
             self.locs[i] = Some(Loc::Slot(slot));
             self.slot_operand(slot, 4, 1)
         };
-        ops.push(op(kernel, level, dst, &src, Extra::None));
+        ops.push(Op::new(kernel, level, dst, &src, Extra::None));
         Some(())
     }
     fn put_const(&mut self, i: usize, bits: u64) {
@@ -785,7 +785,7 @@ impl<'a> Binder<'a> {
         indices.retain(|_| late.contains(&k.next().unwrap_or(0)));
         let dst = self.destination(i, phase);
         let spec = Move { dst_col: size, src_col, indices, scatter: false };
-        ops.push(op(moves::move_elements(size as usize)?, level, dst, &src, Extra::Move(spec)));
+        ops.push(Op::new(moves::move_elements(size as usize)?, level, dst, &src, Extra::Move(spec)));
         Some(())
     }
 
@@ -830,11 +830,11 @@ impl<'a> Binder<'a> {
             })
         };
         let nowhere = Operand::default();
-        ops.push(Op { tall, ..op(pair.take, level, nowhere, &[src], extra()) });
+        ops.push(Op { tall, ..Op::new(pair.take, level, nowhere, &[src], extra()) });
         let slot = self.new_slot(result, self.size_of(i) as i64);
         self.locs[i] = Some(Loc::Slot(slot));
         let dst = self.slot_operand(slot, self.size_of(i), 1);
-        self.phases[phase as usize].after.push(op(pair.finish, result, dst, &[], extra()));
+        self.phases[phase as usize].after.push(Op::new(pair.finish, result, dst, &[], extra()));
         Some(())
     }
     fn kept_slot(&mut self, level: Level, bytes: i64) -> u32 {
@@ -913,7 +913,7 @@ impl<'a> Binder<'a> {
         let plain = self.key.fused && level.is_tile() && dst_col == size && indices.is_empty() && ops.is_empty();
         let printed = plain && !self.refused.contains(&i) && jit::is_printable(&means, self.key.isa);
         let spec = Move { dst_col, src_col, indices, scatter: true };
-        let call = op(moves::move_elements(size as usize)?, level, dst, &src, Extra::Move(spec));
+        let call = Op::new(moves::move_elements(size as usize)?, level, dst, &src, Extra::Move(spec));
         ops.push(Op { means: printed.then_some((i, means)), ..call });
         Some(ops)
     }
@@ -966,36 +966,5 @@ impl<'a> Binder<'a> {
             }
         }
         end
-    }
-}
-
-impl Op {
-    fn patch(&mut self, patch: impl Fn(&mut Place)) {
-        patch(&mut self.dst.place);
-        self.src[..self.operands].iter_mut().for_each(|o| patch(&mut o.place));
-        if let Extra::Reduce(reduce) = &mut self.extra {
-            patch(&mut reduce.lanes);
-            patch(&mut reduce.partials);
-        }
-        if let Extra::Fused(fused) = &mut self.extra {
-            fused.places_mut().for_each(patch);
-        }
-    }
-}
-
-fn op(kernel: Kernel, level: Level, dst: Operand, sources: &[Operand], extra: Extra) -> Op {
-    let mut src = [Operand::default(); MOST_OPERANDS];
-    src[..sources.len()].copy_from_slice(sources);
-    Op {
-        kernel,
-        level,
-        dst,
-        src,
-        operands: sources.len(),
-        flat: false,
-        tall: false,
-        joinable: None,
-        means: None,
-        extra,
     }
 }

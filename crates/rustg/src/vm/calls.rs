@@ -51,6 +51,40 @@ pub(super) struct Op {
     pub extra: Extra,
 }
 
+impl Op {
+    /// A call that may be joined to nothing and has no print.
+    pub fn new(kernel: Kernel, level: Level, dst: Operand, sources: &[Operand], extra: Extra) -> Op {
+        let mut src = [Operand::default(); MOST_OPERANDS];
+        src[..sources.len()].copy_from_slice(sources);
+        Op {
+            kernel,
+            level,
+            dst,
+            src,
+            operands: sources.len(),
+            flat: false,
+            tall: false,
+            joinable: None,
+            means: None,
+            extra,
+        }
+    }
+
+    /// Goes over every place that the call names.
+    pub fn patch(&mut self, patch: impl Fn(&mut Place)) {
+        patch(&mut self.dst.place);
+        self.src[..self.operands].iter_mut().for_each(|o| patch(&mut o.place));
+        match &mut self.extra {
+            Extra::Reduce(reduce) => {
+                patch(&mut reduce.lanes);
+                patch(&mut reduce.partials);
+            }
+            Extra::Fused(fused) => fused.places_mut().for_each(patch),
+            _ => {}
+        }
+    }
+}
+
 /// What is done once for each point of the outer axes.
 #[allow(clippy::large_enum_variant, reason = "few, and most are the large one")]
 pub(super) enum OuterStep {
