@@ -51,7 +51,7 @@ fn nothing_is_kept_where_nothing_is_asked_for() -> Result<()> {
 #[test]
 fn devices_do_not_mix() {
     let x = torch::ones(2);
-    let y = torch::ones(2).to(&another());
+    let y = torch::ones(2).to(another());
     let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| &x + &y)).expect_err("refused");
     let said = said.downcast_ref::<String>().map_or("", String::as_str);
     assert!(said.contains("tensors are on cpu and on cpu"), "{said}");
