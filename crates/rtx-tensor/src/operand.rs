@@ -14,6 +14,12 @@ pub trait Operand {
     /// As an argument of a call.
     fn argument(self) -> Argument;
     /// The tensor itself, where it is one.
+    ///
+    /// ```
+    /// use rtx_tensor::{Operand, zeros};
+    /// assert!(zeros([2, 3]).as_tensor().is_some());
+    /// assert!(2.0.as_tensor().is_none());
+    /// ```
     fn as_tensor(&self) -> Option<&Tensor> {
         None
     }
