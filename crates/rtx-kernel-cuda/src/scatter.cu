@@ -24,6 +24,8 @@ extern "C" __global__ void __launch_bounds__(256) scatter(const __grid_constant_
     const u32 lane = threadIdx.x & 31;
     const i64 o = row / size, r = row % size;
     T* to = y + o * y0 + r * y1;
+    // Unrolled further, the addresses of both loops spill on sm_80.
+#pragma unroll 1
     for (i64 c = lane; c < inner; c += 32) {
 #if COPY
         if (x + o * x0 + r * x1 != to || x2 != y2) to[c * y2] = x[o * x0 + r * x1 + c * x2];
@@ -39,6 +41,7 @@ extern "C" __global__ void __launch_bounds__(256) scatter(const __grid_constant_
             found &= found - 1;
             const T* from = updates + o * u0 + hit * u1;
             // A lane keeps its columns from update to update: no one else touches them.
+#pragma unroll 1
             for (i64 c = lane; c < inner; c += 32) {
                 const T before = to[c * y2], update = from[c * u2];
                 to[c * y2] = COMBINE(before, update);
