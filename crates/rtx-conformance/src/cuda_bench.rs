@@ -2,6 +2,7 @@
 //! and `goldens train --device cuda`; here only the clock runs.
 use crate::goldens::gpt::{Gpt, Sizes};
 use rustytorch::{self as torch, Device, prelude::*};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// One thing to time: a name, bytes moved and operations done in one run, and how to make it.
@@ -180,5 +181,31 @@ fn time(row: &Row, device: &Device) -> Result<()> {
         torch::memory().peak_bytes as f64 / f64::from(1 << 30)
     );
     torch::reset_peak_memory();
+    Ok(())
+}
+
+/// What a step of GPT-2 124 M in bf16 launches, on a GPU that need not be there: a line a kernel and its sizes, the most
+/// bytes first.
+///
+/// # Errors
+/// What has no plan on a GPU.
+pub fn launches() -> Result<()> {
+    let driver = Arc::new(rtx_cuda::PaperDevice::new("sm_90a", 132, rtx_kernel_cuda::templates()));
+    let compiler = Arc::new(rtx_device::cuda_compiler());
+    let device = Device::from(rtx_runtime::Executor::new(driver.clone(), compiler));
+    torch::set_default_device(&device);
+    let mut work = gpt2(true);
+    for _ in 0..3 {
+        device.synchronize()?;
+        driver.take();
+        (work.run)()?;
+    }
+    device.synchronize()?;
+    let all = driver.take();
+    let (launches, bytes) = all.iter().fold((0, 0), |(n, b), c| (n + c.launches, b + c.runs * c.bytes));
+    println!("{launches} launches, {:.1} GB in tile programs", bytes as f64 / 1e9);
+    for c in all {
+        println!("  {:>9.1} MB {:>4} x {:>2} {}", c.bytes as f64 / 1e6, c.runs, c.launches / c.runs, c.name);
+    }
     Ok(())
 }

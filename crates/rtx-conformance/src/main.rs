@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         ["cuda", "compile", rest @ ..] => cuda_compile(rest),
         ["cuda", "samples", rest @ ..] => cuda_samples(rest),
         ["cuda", "bench", rest @ ..] => rtx_conformance::cuda_bench::run(rest).map_err(|e| e.to_string()),
+        ["cuda", "launches"] => rtx_conformance::cuda_bench::launches().map_err(|e| e.to_string()),
         ["cuda", "check"] => {
             rtx_conformance::cuda_check::run().map_err(|e| e.to_string()).and_then(|right| match right {
                 true => Ok(()),
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
             cuda compile [--arch sm_90a,...] [--every N] [--texts DIR]\n\
             cuda samples [--shard I/N] [--dtype f32|bf16|f16] [--op NAME]\n\
             cuda check\n\
+            cuda launches\n\
             cuda bench [ROW ...]"
             .to_owned()),
     };

@@ -242,7 +242,7 @@ impl TileCode {
 }
 
 /// How a program runs for these sizes, and the bytes of scratch memory that its launches share.
-fn grids(program: &TileProg, sizes: &[i64]) -> (Vec<cuda::Grid>, usize) {
+pub(crate) fn grids(program: &TileProg, sizes: &[i64]) -> (Vec<cuda::Grid>, usize) {
     let grid = cuda::Grid::new(program, sizes);
     match grid.split(program, sizes) {
         Some((parts, bytes)) => (parts.into(), bytes),
@@ -370,7 +370,7 @@ impl NativeCode {
     }
 }
 
-fn tile_program(text: &str) -> Result<TileProg> {
+pub(crate) fn tile_program(text: &str) -> Result<TileProg> {
     TileProg::parse(text).map_err(|e| Error::new(Kind::Internal, format!("tile program: {e}")))
 }
 

@@ -34,7 +34,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let eager = std::env::var("RTX_EAGER").is_ok_and(|v| v == "1");
-        Self { region_nodes: 4096, region_bytes: 64 << 30, plan_bytes: 256 << 20, eager }
+        Self { region_nodes: 4096, region_bytes: 1 << 40, plan_bytes: 256 << 20, eager }
     }
 }
 
