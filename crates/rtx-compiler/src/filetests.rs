@@ -148,6 +148,7 @@ impl File {
     fn passes(&self) -> Passes {
         let mut work = self.work();
         layout::choose_layouts(&mut work);
+        layout::choose_parts(&mut work);
         let fused = fuse(&work, Fusion::Full).expect("fuses");
         let lowered = lower(&work, &fused.units).expect("lowers");
         let steps = schedule(&work, &lowered);

@@ -76,6 +76,7 @@ pub(crate) fn import(request: &Request<'_>, claims: &[Arc<dyn Claim>]) -> Result
         wanted,
         input_of,
         layouts: HashMap::new(),
+        parts: HashMap::new(),
     };
     Ok((work, counters))
 }
@@ -198,7 +199,11 @@ impl Importer<'_> {
                     claimed.operands.iter().map(|g| self.cast_source(g.value, at)).collect();
                 claim.absorb_casts(&mut claimed, &sources, target);
                 let node = self.out.graph.value(outs[0]).node;
-                self.granted.insert(node, Granted { name, claimed });
+                let writes_parts = claim.writes_parts(target);
+                if writes_parts {
+                    self.out.never_minus_zero.extend(outs.iter().copied());
+                }
+                self.granted.insert(node, Granted { name, claimed, writes_parts });
             }
             return Ok(outs);
         }

@@ -1,12 +1,13 @@
 //! How results of native kernels lie in memory: in the order in which who reads them walks them.
 use crate::import::live_nodes;
 use crate::index::dense_strides;
-use crate::views::common_stride;
+use crate::views::{Strided, common_stride, step_back, stored};
 use crate::work::Work;
 use rtx_core::Shape;
 use rtx_ir::{NodeId, Prim, ValueId};
 use rtx_plan::{Claimed, Grouped, SizeExpr};
 use smallvec::SmallVec;
+use std::collections::HashMap;
 
 /// Where every kernel that reads a native result permutes it alike, it is stored permuted: the permutation is then a
 /// view of dense memory, and what reshapes it needs no copy. Bits do not depend on it.
@@ -17,6 +18,53 @@ pub(crate) fn choose_layouts(work: &mut Work) {
     let results = free.flat_map(|c: &Claimed| &c.outputs);
     let chosen = results.filter_map(|g| Some((g.value, layout_of(work, g, &readers[g.value.index()])?)));
     work.layouts = chosen.collect();
+}
+
+/// What a native kernel makes for nothing but a concatenation, it writes where the concatenation lies: no copy, and no
+/// memory of its own.
+pub(crate) fn choose_parts(work: &mut Work) {
+    let readers = readers(work);
+    let live = live_nodes(&work.graph, &work.wanted);
+    let mut parts = HashMap::new();
+    for (_, node) in work.graph.iter().filter(|(id, _)| live[id.index()]) {
+        let (Some(&Prim::Concat { axis }), whole) = (node.op.prim(), node.first) else { continue };
+        if work.wanted.contains(&whole) || !work.graph.ty(whole).shape.is_static() {
+            continue;
+        }
+        let mut before = 0;
+        for &x in &node.inputs {
+            let mut at = stored(work, whole);
+            at.offset = &at.offset + &(&at.strides[axis] * &SizeExpr::constant(before));
+            before += work.graph.ty(x).shape.dim(axis).bound() as i64;
+            if let Some((v, at)) = part_of(work, &readers, x, at) {
+                parts.insert(v, at);
+            }
+        }
+    }
+    work.layouts.retain(|v, _| !parts.contains_key(v));
+    work.parts = parts;
+}
+
+/// The native result that `x` is, moved, and where it lies if `x` lies at `at`.
+fn part_of(work: &Work, readers: &[SmallVec<[NodeId; 2]>], x: ValueId, at: Strided) -> Option<(ValueId, Strided)> {
+    let (mut v, mut at) = (x, at);
+    loop {
+        if readers[v.index()].len() != 1 || work.wanted.contains(&v) {
+            return None;
+        }
+        if let Some(granted) = work.claims.get(&work.graph.value(v).node) {
+            let claimed = &granted.claimed;
+            let free = granted.writes_parts && !claimed.epilogue && claimed.in_place.is_empty();
+            let shape = &work.graph.ty(v).shape;
+            let grouped = claimed.outputs.iter().find(|g| g.value == v).filter(|_| free && shape.numel() > 0)?;
+            let even = grouped.groups.iter().all(|axes| common_stride(shape, axes, &at.strides).is_some());
+            let rows = shape.rank() > 0 && at.strides.last().and_then(SizeExpr::known) == Some(1);
+            return (even && rows).then_some((v, at));
+        }
+        let x = *work.operands(v).first()?;
+        at = step_back(work, at, v, x)?;
+        v = x;
+    }
 }
 
 /// The nodes that read each value; what was rewritten away reads nothing.

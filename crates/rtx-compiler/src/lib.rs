@@ -51,6 +51,8 @@ impl Compile for Compiler {
         let (mut work, imported) = import::import(request, &self.claims)?;
         // Results of native kernels lie as their readers walk them.
         layout::choose_layouts(&mut work);
+        // What is made for nothing but a concatenation lies in it.
+        layout::choose_parts(&mut work);
         dump::graph("expanded", &work.graph);
         // Nodes that walk the same points become one unit; movement becomes indices; epilogues join their kernels.
         let fused = fuse::fuse(&work, self.fusion)?;

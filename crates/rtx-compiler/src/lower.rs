@@ -487,19 +487,13 @@ impl UnitLowerer<'_> {
         }
         for g in &claimed.outputs {
             let shape = &self.work.graph.ty(g.value).shape;
-            let Strided { strides, .. } = stored(work, g.value);
+            let Strided { base, offset, strides } = stored(work, g.value);
             let steps: Vec<SizeExpr> =
                 g.groups.iter().map(|axes| common_stride(shape, axes, &strides).unwrap_or_default()).collect();
             walks.push(Some(steps.clone()));
             sizes.extend(steps);
-            let mem = Mem::Value(g.value);
-            arguments.push(Argument {
-                mem,
-                dtype: dtype(g.value),
-                offset: SizeExpr::default(),
-                written: true,
-                read: false,
-            });
+            let mem = Mem::Value(base);
+            arguments.push(Argument { mem, dtype: dtype(g.value), offset, written: true, read: false });
         }
         let first_output = claimed.operands.len();
         let pairs = claimed.in_place.iter().map(|&(i, o)| (i, first_output + o));

@@ -19,6 +19,8 @@ pub(crate) struct Simplifier {
     pieces: HashMap<ValueId, Pieces>,
     /// Concatenations that sums of slices became.
     pub joined: HashSet<ValueId>,
+    /// Results of kernels that never write -0.
+    pub never_minus_zero: HashSet<ValueId>,
     /// Rewrites made.
     pub rewritten: u64,
     /// Nodes merged with equal ones.
@@ -45,6 +47,7 @@ impl Simplifier {
             known: HashMap::new(),
             pieces: HashMap::new(),
             joined: HashSet::new(),
+            never_minus_zero: HashSet::new(),
             rewritten: 0,
             merged: 0,
         }
@@ -127,6 +130,16 @@ impl Simplifier {
         }
     }
 
+    /// Is it, moved, the result of a kernel that never writes -0?
+    fn is_never_minus_zero(&self, mut v: ValueId) -> bool {
+        while let Some((Prim::Expand(_) | Prim::Reshape(_) | Prim::Permute(_) | Prim::Slice { .. }, Some(x))) =
+            self.parts(v)
+        {
+            v = x;
+        }
+        self.never_minus_zero.contains(&v)
+    }
+
     fn is_number(&self, v: ValueId, number: f64) -> bool {
         let dtype = self.graph.ty(v).dtype;
         self.splat(v) == Some(rtx_core::Scalar::Float(number).to_bits(dtype))
@@ -198,6 +211,9 @@ impl Simplifier {
             Arith::Sub if self.is_number(b, 0.0) => Some(a),
             Arith::Add if self.is_number(b, if float { -0.0 } else { 0.0 }) => Some(a),
             Arith::Add if self.is_number(a, if float { -0.0 } else { 0.0 }) => Some(b),
+            // x + (+0) = x where x is not -0.
+            Arith::Add if self.is_number(b, 0.0) && self.is_never_minus_zero(a) => Some(a),
+            Arith::Add if self.is_number(a, 0.0) && self.is_never_minus_zero(b) => Some(b),
             // An extremum, a conjunction, a disjunction of a number with itself.
             Arith::Max | Arith::Min | Arith::And | Arith::Or if a == b => Some(a),
             _ => None,

@@ -20,6 +20,9 @@ pub(crate) struct Strided {
 /// Where the elements of a value lie that has memory of its own: inputs as they come, native
 /// results as was chosen, everything else dense.
 pub(crate) fn stored(work: &Work, v: ValueId) -> Strided {
+    if let Some(part) = work.parts.get(&v) {
+        return part.clone();
+    }
     let shape = &work.graph.ty(v).shape;
     let strides = match work.input_of.get(&v) {
         Some(&i) if !is_dense_input(work, i) => {
@@ -83,6 +86,22 @@ fn step(work: &Work, x: Strided, from: ValueId, v: ValueId) -> Option<Strided> {
         _ => return None,
     }
     Some(Strided { base, offset, strides })
+}
+
+/// Where the operand of a permutation or a reshape lies whose result lies as `at` says; `None` where its elements are not
+/// evenly apart, or for another op.
+pub(crate) fn step_back(work: &Work, at: Strided, v: ValueId, x: ValueId) -> Option<Strided> {
+    let (from, to) = (&work.graph.ty(v).shape, &work.graph.ty(x).shape);
+    let strides = match work.prim(v)? {
+        Prim::Permute(order) => {
+            let mut strides = at.strides.clone();
+            order.iter().zip(&at.strides).for_each(|(&o, stride)| strides[o] = stride.clone());
+            strides
+        }
+        Prim::Reshape(_) => reshaped(from, to, &at.strides)?,
+        _ => return None,
+    };
+    Some(Strided { strides, ..at })
 }
 
 /// Strides after a reshape; `None` where the elements of an axis are not evenly apart.

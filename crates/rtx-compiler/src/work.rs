@@ -1,4 +1,5 @@
 //! What the passes work on: the region's live nodes, expanded and simplified, with what is known of each.
+use crate::views::Strided;
 use rtx_core::DType;
 use rtx_ir::{Graph, NodeId, Op, Prim, ValueId};
 use rtx_plan::{Claimed, InputFact, SizeExpr};
@@ -12,6 +13,8 @@ pub(crate) struct Granted {
     pub name: &'static str,
     /// How it runs the node, in values of the working graph.
     pub claimed: Claimed,
+    /// May its results be parts of larger memory?
+    pub writes_parts: bool,
 }
 
 /// The region on its way to a plan.
@@ -34,6 +37,8 @@ pub(crate) struct Work {
     pub input_of: HashMap<ValueId, u32>,
     /// Strides of values that have memory of their own and do not lie dense in row-major order there.
     pub layouts: HashMap<ValueId, SmallVec<[SizeExpr; 4]>>,
+    /// Results of native kernels that lie in the memory of the concatenation that they are a part of.
+    pub parts: HashMap<ValueId, Strided>,
 }
 
 impl Work {

@@ -184,28 +184,56 @@ fn time(row: &Row, device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// What a step of GPT-2 124 M in bf16 launches, on a GPU that need not be there: a line a kernel and its sizes, the most
-/// bytes first.
+/// What a step of GPT-2 124 M in bf16 launches, on a GPU that need not be there, the most bytes first; and how many regions
+/// it is.
+///
+/// # Errors
+/// What has no plan on a GPU.
+fn counted() -> Result<(Vec<rtx_cuda::Counted>, u64)> {
+    let driver = Arc::new(rtx_cuda::PaperDevice::new("sm_90a", 132, rtx_kernel_cuda::templates()));
+    let executor = rtx_runtime::Executor::new(driver.clone(), Arc::new(rtx_device::cuda_compiler()));
+    let device = Device::from(executor.clone());
+    let before = torch::default_device();
+    torch::set_default_device(&device);
+    let mut work = gpt2(true);
+    let mut regions = 0;
+    for _ in 0..3 {
+        device.synchronize()?;
+        driver.take();
+        regions = executor.counters().flushes.iter().sum();
+        (work.run)()?;
+    }
+    device.synchronize()?;
+    regions = executor.counters().flushes.iter().sum::<u64>() - regions;
+    torch::set_default_device(&before);
+    Ok((driver.take(), regions))
+}
+
+/// Prints what a step of GPT-2 124 M in bf16 launches: a line a kernel and its sizes, the most bytes first. Needs no GPU.
 ///
 /// # Errors
 /// What has no plan on a GPU.
 pub fn launches() -> Result<()> {
-    let driver = Arc::new(rtx_cuda::PaperDevice::new("sm_90a", 132, rtx_kernel_cuda::templates()));
-    let compiler = Arc::new(rtx_device::cuda_compiler());
-    let device = Device::from(rtx_runtime::Executor::new(driver.clone(), compiler));
-    torch::set_default_device(&device);
-    let mut work = gpt2(true);
-    for _ in 0..3 {
-        device.synchronize()?;
-        driver.take();
-        (work.run)()?;
-    }
-    device.synchronize()?;
-    let all = driver.take();
+    let (all, regions) = counted()?;
     let (launches, bytes) = all.iter().fold((0, 0), |(n, b), c| (n + c.launches, b + c.runs * c.bytes));
-    println!("{launches} launches, {:.1} GB in tile programs", bytes as f64 / 1e9);
+    println!("{launches} launches in {regions} regions, {:.1} GB in tile programs", bytes as f64 / 1e9);
     for c in all {
         println!("  {:>9.1} MB {:>4} x {:>2} {}", c.bytes as f64 / 1e6, c.runs, c.launches / c.runs, c.name);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn a_step_of_gpt2_is_one_region_and_copies_nothing_large() {
+        let (all, regions) = counted().expect("a plan");
+        assert_eq!(regions, 1);
+        let moves = |c: &rtx_cuda::Counted| ["copy", "concat", "update_slice"].iter().any(|w| c.name.contains(w));
+        let large: Vec<_> = all.iter().filter(|c| c.bytes > 1 << 20 && moves(c)).collect();
+        assert!(large.is_empty(), "{large:?}");
+        assert!(all.iter().map(|c| c.launches).sum::<u64>() <= 900);
+    }
 }

@@ -71,6 +71,32 @@ fn attention(half: DType, sizes: [usize; 5], causal: bool, lie: u8, device: &Dev
     Ok((format!("attention {half} {sizes:?} causal {causal} lie {lie}"), errors))
 }
 
+/// `[b, t, h, d]`: query, key and value as parts of one tensor, whose gradient is made of three; what else reads them
+/// (`more`) makes copies of it.
+fn joint(half: DType, sizes: [usize; 4], more: bool, device: &Device) -> Result<Found> {
+    let [b, t, h, d] = sizes;
+    let (x, y) = pair(&[b, t, 3 * h * d], half, device);
+    let (x, y) = (x.requires_grad_(), y.requires_grad_());
+    let (w, w2) = pair(&[b, t, h * d], half, device);
+    let run = |x: &Tensor, w: &Tensor| {
+        let parts = x.reshape((b, t, 3, h, d)).permute([2, 0, 3, 1, 4]).unbind(0);
+        let settings = F::Attention { causal: true, ..default() };
+        let y = F::scaled_dot_product_attention(&parts[0], &parts[1], &parts[2], settings);
+        let y = &y.transpose(1, 2).reshape((b, t, h * d)) * w;
+        let y = if more { y.to(F32).sum(..) + parts[1].to(F32).sum(..) } else { y.to(F32).sum(..) };
+        y.backward();
+        y.detach()
+    };
+    let (want, got) = (run(&x, &w), run(&y, &w2));
+    let grads = match (y.grad(), x.grad()) {
+        (Some(got), Some(want)) => error(&got, &want)?,
+        _ => f64::NAN,
+    };
+    // The sum may be near 0: its error counts beside its terms.
+    let sum = (got.to(Device::cpu()).item::<f64>()? - want.item::<f64>()?).abs() / ((b * t * h * d) as f64).sqrt();
+    Ok((format!("joint attention {half} {sizes:?} more {more}"), vec![sum, grads]))
+}
+
 /// What has the processor's bits: error 0, or 1.
 fn bits(what: &str, sizes: &[usize], dtype: DType, f: fn(&Tensor) -> Tensor, device: &Device) -> Result<Found> {
     let x = torch::randn(sizes.to_vec()).to(dtype);
@@ -113,6 +139,12 @@ pub(crate) fn cases(device: &Device) -> Vec<Result<Found>> {
         ];
         for (sizes, causal, lie) in cases {
             found.push(attention(half, sizes, causal, lie, device));
+        }
+    }
+    for half in [BF16, F16] {
+        for more in [false, true] {
+            found.push(joint(half, [2, 256, 3, 64], more, device));
+            found.push(joint(half, [1, 200, 2, 128], more, device));
         }
     }
     for dtype in [F32, BF16] {

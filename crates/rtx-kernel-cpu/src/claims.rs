@@ -315,6 +315,9 @@ impl Claim for AttentionBackwardClaim {
             in_place: vec![],
         })
     }
+    fn writes_parts(&self, target: &Target) -> bool {
+        has_tensor_cores(target)
+    }
 }
 
 /// The settings of both cross-entropy ops.

@@ -15,7 +15,12 @@ struct Rows {
     }
     __device__ __forceinline__ void put(const f32 (&x)[C], i64 r) const {
 #pragma unroll
-        for (int i = 0; i < C; i++) ((T*)from)[r * row + ((threadIdx.x & 31) + 32 * i) * column] = To<T>::of(x[i]);
+        for (int i = 0; i < C; i++) {
+            T y = To<T>::of(x[i]);
+            // Gradients have no -0.
+            if (BACKWARD && y.x == 0x8000) y.x = 0;
+            ((T*)from)[r * row + ((threadIdx.x & 31) + 32 * i) * column] = y;
+        }
     }
 };
 __device__ __forceinline__ f32 dot(const f32 (&x)[C], const f32 (&y)[C]) {

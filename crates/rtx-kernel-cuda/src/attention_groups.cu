@@ -174,6 +174,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_groups(const __gr
 #define DELTA (LSE + a.s[0] * a.s[1] * ROWS)
 #endif
 
+#if PART > 1
+// Rounded, and +0 instead of -0.
+__device__ __forceinline__ u32 pack0(f32 low, f32 high) { u32 r; asm("add.rn." HALF "x2 %0, %1, %2;" : "=r"(r) : "r"(pack(low, high)), "r"(0)); return r; }
+#endif
+
 #if PART == 1
 // delta = sum of out times its cotangent, HD / 8 threads a row.
 extern "C" __global__ void __launch_bounds__(256) attention_delta(const __grid_constant__ Args a) {
@@ -317,9 +322,9 @@ extern "C" __global__ void __launch_bounds__(256, 1) attention_keys(const __grid
 #pragma unroll
     for (int i = 0; i < HD / 8; i += 2) {
         const u32 off = (i >> 3) * 16384 + c * 8192 + srow * 128 + ((((i & 7) + sch) ^ sx) << 4);
-        put_fragments(sV + off, pack(dv[4 * i], dv[4 * i + 1]), pack(dv[4 * i + 2], dv[4 * i + 3]), pack(dv[4 * i + 4], dv[4 * i + 5]), pack(dv[4 * i + 6], dv[4 * i + 7]));
-        put_fragments(sK + off, pack(dk[4 * i] * SCALE, dk[4 * i + 1] * SCALE), pack(dk[4 * i + 2] * SCALE, dk[4 * i + 3] * SCALE),
-                      pack(dk[4 * i + 4] * SCALE, dk[4 * i + 5] * SCALE), pack(dk[4 * i + 6] * SCALE, dk[4 * i + 7] * SCALE));
+        put_fragments(sV + off, pack0(dv[4 * i], dv[4 * i + 1]), pack0(dv[4 * i + 2], dv[4 * i + 3]), pack0(dv[4 * i + 4], dv[4 * i + 5]), pack0(dv[4 * i + 6], dv[4 * i + 7]));
+        put_fragments(sK + off, pack0(dk[4 * i] * SCALE, dk[4 * i + 1] * SCALE), pack0(dk[4 * i + 2] * SCALE, dk[4 * i + 3] * SCALE),
+                      pack0(dk[4 * i + 4] * SCALE, dk[4 * i + 5] * SCALE), pack0(dk[4 * i + 6] * SCALE, dk[4 * i + 7] * SCALE));
     }
     fence_async();
     threads_sync(2 + c, 128);
@@ -453,8 +458,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_queries(const __g
         group_wait<0>(); fence_regs(dq); fence_regs(s);
 #pragma unroll
         for (int i = 0; i < HD / 8; i += 2)
-            put_fragments(qA + (i >> 3) * 16384 + srow * 128 + ((((i & 7) + sch) ^ sx) << 4), pack(dq[4 * i] * SCALE, dq[4 * i + 1] * SCALE), pack(dq[4 * i + 2] * SCALE, dq[4 * i + 3] * SCALE),
-                          pack(dq[4 * i + 4] * SCALE, dq[4 * i + 5] * SCALE), pack(dq[4 * i + 6] * SCALE, dq[4 * i + 7] * SCALE));
+            put_fragments(qA + (i >> 3) * 16384 + srow * 128 + ((((i & 7) + sch) ^ sx) << 4), pack0(dq[4 * i] * SCALE, dq[4 * i + 1] * SCALE), pack0(dq[4 * i + 2] * SCALE, dq[4 * i + 3] * SCALE),
+                          pack0(dq[4 * i + 4] * SCALE, dq[4 * i + 5] * SCALE), pack0(dq[4 * i + 6] * SCALE, dq[4 * i + 7] * SCALE));
         fence_async();
         threads_sync(1 + c, 128);
         if (tid == 0) {

@@ -143,6 +143,11 @@ pub trait Claim: Send + Sync {
     /// Takes operands as they were before the casts that the node's own op made of them: `sources` has for each operand
     /// of `claimed` what it was cast from.
     fn absorb_casts(&self, _claimed: &mut Claimed, _sources: &[Option<(ValueId, DType)>], _target: &Target) {}
+    /// Do its kernels write results into parts of larger memory, touch nothing beside them, and never write -0? Gradients
+    /// of slices, which are added to zeros, then need no copy.
+    fn writes_parts(&self, _target: &Target) -> bool {
+        false
+    }
 }
 
 /// A node as a native kernel. The launch's buffers are the operands, then the outputs; its sizes are the dims,

@@ -128,11 +128,21 @@ impl Fuser<'_> {
         let mut at = 0;
         for &x in &node.inputs {
             let shape = self.shape(x).clone();
-            if !is_empty(&shape) {
+            if let Some(made) = self.made_in_place(node.first, x) {
+                self.needed[made.index()] = true;
+            } else if !is_empty(&shape) {
                 self.part(node.first, x, &shape, |_, _, map| shift(&mut map[axis], at));
             }
             at += shape.dim(axis).bound() as i64;
         }
+    }
+
+    /// The native result that `x` is a movement of, if it lies in `whole`.
+    fn made_in_place(&self, whole: ValueId, mut x: ValueId) -> Option<ValueId> {
+        while self.work.is_view(x) {
+            x = self.work.operands(x)[0];
+        }
+        self.work.parts.get(&x).is_some_and(|part| part.base == whole).then_some(x)
     }
 
     pub(super) fn visit_pad(&mut self, id: NodeId, axis: usize, before: u64, after: u64) {

@@ -33,6 +33,7 @@ impl Fuser<'_> {
         unit.native = Some(id);
         unit.operands = operands;
         unit.stores.extend(node.outs());
+        unit.stores.extend(node.outs().filter_map(|v| Some(self.work.parts.get(&v)?.base)));
         unit.nodes.push(id);
     }
 

@@ -39,4 +39,7 @@ impl Claim for TestDot {
             in_place: vec![],
         })
     }
+    fn writes_parts(&self, _: &Target) -> bool {
+        !self.epilogue
+    }
 }
