@@ -185,11 +185,11 @@ fn time(row: &Row, device: &Device) -> Result<()> {
 }
 
 /// What a step of GPT-2 124 M in bf16 launches, on a GPU that need not be there, the most bytes first; and how many regions
-/// it is.
+/// it is. The process's default device is another one meanwhile.
 ///
 /// # Errors
 /// What has no plan on a GPU.
-fn counted() -> Result<(Vec<rtx_cuda::Counted>, u64)> {
+pub fn counted() -> Result<(Vec<rtx_cuda::Counted>, u64)> {
     let driver = Arc::new(rtx_cuda::PaperDevice::new("sm_90a", 132, rtx_kernel_cuda::templates()));
     let executor = rtx_runtime::Executor::new(driver.clone(), Arc::new(rtx_device::cuda_compiler()));
     let device = Device::from(executor.clone());
@@ -221,19 +221,4 @@ pub fn launches() -> Result<()> {
         println!("  {:>9.1} MB {:>4} x {:>2} {}", c.bytes as f64 / 1e6, c.runs, c.launches / c.runs, c.name);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::counted;
-
-    #[test]
-    fn a_step_of_gpt2_is_one_region_and_copies_nothing_large() {
-        let (all, regions) = counted().expect("a plan");
-        assert_eq!(regions, 1);
-        let moves = |c: &rtx_cuda::Counted| ["copy", "concat", "update_slice"].iter().any(|w| c.name.contains(w));
-        let large: Vec<_> = all.iter().filter(|c| c.bytes > 1 << 20 && moves(c)).collect();
-        assert!(large.is_empty(), "{large:?}");
-        assert!(all.iter().map(|c| c.launches).sum::<u64>() <= 900);
-    }
 }
