@@ -2,7 +2,7 @@
 //! in chunks, whose part of the image is copied once for all points.
 use super::direct::FROM_OUTS;
 use super::pack::{copy_row, element};
-use super::tiles::{Abreast, ConvNumber, Walk};
+use super::tiles::{Abreast, ConvNumber, Walk, WalkFn};
 use super::{Job, SPLIT_FROM, Shape};
 use crate::gemm::{CHUNK, SLACK, Strip};
 use rtx_cpu::{pool, with_scratch};
@@ -273,12 +273,21 @@ unsafe fn finish<T: ConvNumber>(job: &Job<'_, T>, images: Range<usize>, outs: Ra
     unsafe { epilogue.run_box(rest, &lo, &hi) }
 }
 
+/// The tiles that sum all points of a small result at once, by their rows - 1.
+fn squares<T: ConvNumber>(job: &Job<'_, T>, vectors: usize) -> Option<&'static [WalkFn<T>]> {
+    let (shape, [planes, _, line]) = (&job.shape, job.shape.out);
+    let side = [3, 5, 7].iter().position(|n| *n == line)?;
+    let tiles = *job.tiles.squares[side].get(vectors - 1)?;
+    (planes == 1 && shape.steps.stride[2] == 1 && shape.x[4] == 1 && !tiles.is_empty()).then_some(tiles)
+}
+
 unsafe fn run_unit<T: ConvNumber>(job: &Job<'_, T>, unit: &Unit) {
     let (shape, width, images) = (&job.shape, unit.width, unit.images.len());
     let (depth, points) = (shape.depth(), shape.points());
+    let squares = squares(job, width / job.kernels.lanes);
     // Few images: neighbouring points are a tile's rows instead.
-    let by_points = images < 4 && shape.out[2] > images;
-    let (image_row, point_row) = if by_points { (points, 1) } else { (1, images) };
+    let by_points = squares.is_none() && images < 4 && shape.out[2] > images;
+    let (image_row, point_row) = if by_points || squares.is_some() { (points, 1) } else { (1, images) };
     let first_out = unit.group * shape.outs + unit.outs.start;
     let weights = job.w.wrapping_offset(first_out as isize * shape.w[0]);
     let x = job
@@ -297,8 +306,7 @@ unsafe fn run_unit<T: ConvNumber>(job: &Job<'_, T>, unit: &Unit) {
             unsafe {
                 part.write_offsets(1, offsets);
                 pack_weights(job, &chunk, weights, (shape.w[0], unit.outs.len(), width), packed_at);
-                let walk = |a: *const T, a_row: isize, rows: usize, c: usize| {
-                    let tiles = if a_row == 1 { job.tiles.near } else { job.tiles.apart };
+                let walk = |a: *const T, a_row: isize, tile: WalkFn<T>, c: usize| {
                     let walk = Walk {
                         depth: chunk.len(),
                         offsets: offsets.cast_const(),
@@ -308,11 +316,16 @@ unsafe fn run_unit<T: ConvNumber>(job: &Job<'_, T>, unit: &Unit) {
                         c: sums_at.wrapping_add(c * width),
                         add: k > 0,
                     };
-                    tiles[width / job.kernels.lanes - 1][rows - 1](&walk)
+                    tile(&walk)
+                };
+                let tiles = |a_row: isize| {
+                    (if a_row == 1 { job.tiles.near } else { job.tiles.apart })[width / job.kernels.lanes - 1]
                 };
                 let tall = job.tiles.near[0].len();
                 let some = if part.in_place {
                     images
+                } else if squares.is_some() {
+                    1
                 } else {
                     (FIELD / part.row.max(1) / tall * tall).clamp(tall, images.max(tall))
                 };
@@ -327,6 +340,17 @@ unsafe fn run_unit<T: ConvNumber>(job: &Job<'_, T>, unit: &Unit) {
                             part.fill(image, shape.x[0], count, copy.cast::<T>());
                             (copy.cast::<T>().cast_const(), part.row as isize)
                         };
+                        if let Some(squares) = squares {
+                            let (line, tall) = (shape.out[2], squares.len());
+                            for i in 0..count {
+                                for p in (0..shape.out[1]).step_by(tall) {
+                                    let at = base.wrapping_offset(i as isize * row + part.point(p * line));
+                                    let square = squares[tall.min(shape.out[1] - p) - 1];
+                                    walk(at, part.point(line), square, (from + i) * points + p * line);
+                                }
+                            }
+                            continue;
+                        }
                         if by_points {
                             let step = if part.in_place { shape.x[4] } else { 1 } * shape.steps.stride[2];
                             for i in 0..count {
@@ -334,7 +358,7 @@ unsafe fn run_unit<T: ConvNumber>(job: &Job<'_, T>, unit: &Unit) {
                                     for p in (0..shape.out[2]).step_by(tall) {
                                         let at = base.wrapping_offset(i as isize * row + part.point(line + p));
                                         let c = (from + i) * image_row + (line + p) * point_row;
-                                        walk(at, step, tall.min(shape.out[2] - p), c);
+                                        walk(at, step, tiles(step)[tall.min(shape.out[2] - p) - 1], c);
                                     }
                                 }
                             }
@@ -343,7 +367,8 @@ unsafe fn run_unit<T: ConvNumber>(job: &Job<'_, T>, unit: &Unit) {
                         for i in (0..count).step_by(tall) {
                             for p in 0..points {
                                 let at = base.wrapping_offset(i as isize * row + part.point(p));
-                                walk(at, row, tall.min(count - i), (from + i) * image_row + p * point_row);
+                                let tile = tiles(row)[tall.min(count - i) - 1];
+                                walk(at, row, tile, (from + i) * image_row + p * point_row);
                             }
                         }
                     }

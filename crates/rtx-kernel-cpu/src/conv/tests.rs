@@ -216,4 +216,9 @@ fn chunks_and_blocks_are_crossed() {
     // The gradients of such weights: large windows over images of other channels.
     case(9, 20, 14, 12, 0, 1).check();
     case(9, 1, 14, 14, 1, 18).check();
+    // Three, five and seven points a row, of one vector of outputs and of two.
+    for low in [0, 1, 2] {
+        case(3, 40, 20, 18, low, 1).check();
+        case(3, 9, 20, 18, low, 2).check();
+    }
 }

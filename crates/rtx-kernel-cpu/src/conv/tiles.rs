@@ -82,6 +82,40 @@ unsafe fn walk<V: Vector, const MR: usize, const NV: usize, const UNIT: bool>(w:
     }
 }
 
+/// K1 rows of K2 neighbours, the rows `a_row` apart: all points of a small result at once.
+#[inline(always)]
+unsafe fn square<V: Vector, const K1: usize, const K2: usize, const NV: usize>(w: &Walk<V::T>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut acc = [[[V::zero(); NV]; K2]; K1];
+        let mut b = w.b;
+        for p in 0..w.depth {
+            let a = w.a.wrapping_offset(*w.offsets.add(p));
+            let mut row = [V::zero(); NV];
+            for v in 0..NV {
+                row[v] = V::load(b.add(v * V::LANES));
+            }
+            for i in 0..K1 {
+                for j in 0..K2 {
+                    let x = V::splat(*a.wrapping_offset(i as isize * w.a_row).wrapping_add(j));
+                    for v in 0..NV {
+                        acc[i][j][v] = x.fma(row[v], acc[i][j][v]);
+                    }
+                }
+            }
+            b = b.wrapping_add(NV * V::LANES);
+        }
+        for i in 0..K1 {
+            for j in 0..K2 {
+                for v in 0..NV {
+                    let (c, sum) = (w.c.add(((i * K2 + j) * NV + v) * V::LANES), acc[i][j][v]);
+                    (if w.add { V::load(c).plus(sum) } else { sum }).store(c);
+                }
+            }
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn sweep<V: Vector, const MR: usize, const NV: usize>(s: &Sweep<V::T>) {
     // SAFETY: the caller's promise.
@@ -183,6 +217,8 @@ pub(super) struct Tiles<T: 'static> {
     pub near: &'static [&'static [WalkFn<T>]],
     /// Rows that are `a_row` apart.
     pub apart: &'static [&'static [WalkFn<T>]],
+    /// Points of a small result, by neighbours: 3, 5 or 7 of them, then by vectors - 1 and rows - 1.
+    pub squares: [&'static [&'static [WalkFn<T>]]; 3],
     /// By vectors - 1 and rows - 1.
     pub sweep: &'static [&'static [SweepFn<T>]],
     /// By rows - 1.
@@ -196,10 +232,14 @@ pub(super) trait ConvNumber: GemmNumber {
 }
 
 macro_rules! walk_row { ($nv:literal, $unit:literal, [$($mr:literal)*]) => { &[$(walk_of::<$mr, $nv, $unit>),*] }; }
+macro_rules! square_rows {
+    ($k2:literal, [$($nv:literal)*] $k1:tt) => { &[$(square_rows!(@ $k2, $nv, $k1)),*] };
+    (@ $k2:literal, $nv:literal, [$($k1:literal)*]) => { &[$(square_of::<$k1, $k2, $nv>),*] };
+}
 macro_rules! sweep_row { ($nv:literal, [$($mr:literal)*]) => { &[$(sweep_of::<$mr, $nv>),*] }; }
 
 macro_rules! tiles {
-    ($module:ident: $V:ty, rows $rows:tt, widths [$($nv:literal)*], $($features:literal)?) => {
+    ($module:ident: $V:ty, rows $rows:tt, widths [$($nv:literal)*], squares $k3:tt $k5:tt $k7:tt, $($features:literal)?) => {
         mod $module {
             use super::*;
             type T = <$V as Vector>::T;
@@ -208,6 +248,11 @@ macro_rules! tiles {
             unsafe fn walk_of<const MR: usize, const NV: usize, const UNIT: bool>(w: &Walk<T>) {
                 // SAFETY: the caller's promise.
                 unsafe { walk::<$V, MR, NV, UNIT>(w) }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn square_of<const K1: usize, const K2: usize, const NV: usize>(w: &Walk<T>) {
+                // SAFETY: the caller's promise.
+                unsafe { square::<$V, K1, K2, NV>(w) }
             }
             $(#[target_feature(enable = $features)])?
             unsafe fn sweep_of<const MR: usize, const NV: usize>(s: &Sweep<T>) {
@@ -227,6 +272,9 @@ macro_rules! tiles {
             pub(super) static TILES: Tiles<T> = Tiles {
                 near: &[$(walk_row!($nv, true, $rows)),*],
                 apart: &[$(walk_row!($nv, false, $rows)),*],
+                squares: [
+                    square_rows!(3, [$($nv)*] $k3), square_rows!(5, [$($nv)*] $k5), square_rows!(7, [$($nv)*] $k7),
+                ],
                 sweep: &[sweep_row!(1, [1 2 3 4]), sweep_row!(2, [1 2 3 4]), sweep_row!(3, [1 2 3 4])],
                 abreast: &[
                     abreast_of::<1>, abreast_of::<2>, abreast_of::<3>, abreast_of::<4>, abreast_of::<5>,
@@ -238,19 +286,19 @@ macro_rules! tiles {
     };
 }
 
-tiles!(f32_scalar: Scalars<f32>, rows [1 2 3 4], widths [1],);
-tiles!(f64_scalar: Scalars<f64>, rows [1 2 3 4], widths [1],);
-tiles!(i32_scalar: Scalars<i32>, rows [1 2 3 4], widths [1],);
-tiles!(i64_scalar: Scalars<i64>, rows [1 2 3 4], widths [1],);
+tiles!(f32_scalar: Scalars<f32>, rows [1 2 3 4], widths [1], squares [1] [1] [1],);
+tiles!(f64_scalar: Scalars<f64>, rows [1 2 3 4], widths [1], squares [1] [1] [1],);
+tiles!(i32_scalar: Scalars<i32>, rows [1 2 3 4], widths [1], squares [1] [1] [1],);
+tiles!(i64_scalar: Scalars<i64>, rows [1 2 3 4], widths [1], squares [1] [1] [1],);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::*;
     use crate::simd::{F32x8, F32x16, F64x4, F64x8};
-    tiles!(f32_avx2: F32x8, rows [1 2 3 4 5 6], widths [1 2], "avx2,fma");
-    tiles!(f64_avx2: F64x4, rows [1 2 3 4 5 6], widths [1 2], "avx2,fma");
-    tiles!(f32_avx512: F32x16, rows [1 2 3 4 5 6 7 8 9 10 11 12], widths [1 2], "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
-    tiles!(f64_avx512: F64x8, rows [1 2 3 4 5 6 7 8 9 10 11 12], widths [1 2], "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
+    tiles!(f32_avx2: F32x8, rows [1 2 3 4 5 6], widths [1 2], squares [1 2] [1] [], "avx2,fma");
+    tiles!(f64_avx2: F64x4, rows [1 2 3 4 5 6], widths [1 2], squares [1 2] [1] [], "avx2,fma");
+    tiles!(f32_avx512: F32x16, rows [1 2 3 4 5 6 7 8 9 10 11 12], widths [1 2], squares [1 2 3] [1 2] [1], "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
+    tiles!(f64_avx512: F64x8, rows [1 2 3 4 5 6 7 8 9 10 11 12], widths [1 2], squares [1 2 3] [1 2] [1], "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma");
 
     impl ConvNumber for f32 {
         fn tiles(isa: Isa) -> &'static Tiles<f32> {
