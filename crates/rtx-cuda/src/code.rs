@@ -2,6 +2,7 @@
 use crate::Template;
 use crate::device::{Context, lock};
 use crate::fast::FastCode;
+use crate::graph::Sink;
 use crate::sys::{self, Handle};
 use crate::template::{Grid, Program};
 use rtx_core::{Error, Kind, Result};
@@ -24,6 +25,10 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Function {
+    pub(crate) fn handle(&self) -> Handle {
+        self.0
+    }
+
     /// Loads machine code; the context is current.
     pub(crate) fn load(context: &Context, cubin: &[u8], entry: &CStr) -> Result<Self> {
         let (mut module, mut function) = (null_mut(), null_mut());
@@ -53,9 +58,7 @@ impl Function {
         if grid.blocks == 0 {
             return Ok(());
         }
-        let Some(blocks) = u32::try_from(grid.blocks).ok().filter(|b| *b <= i32::MAX as u32) else {
-            return Err(Error::new(Kind::Unsupported, format!("cuda: a launch of {} blocks", grid.blocks)));
-        };
+        let blocks = grid.x()?;
         // One argument, a struct: the driver knows its size, and where its alignment puts it.
         let mut list: [*mut c_void; 1] = [arguments.as_mut_ptr().cast()];
         // SAFETY: the caller's promise.
@@ -111,6 +114,20 @@ impl CudaCode {
             match self {
                 CudaCode::Tile(tile) => tile.launch(launch.buffers, launch.sizes, launch.error.step()),
                 CudaCode::Native(native) => native.launch(launch),
+            }
+        }
+    }
+
+    /// Passes its launches on.
+    ///
+    /// # Safety
+    /// As [`Code::run`], when what `sink` got is launched.
+    pub(crate) unsafe fn queue(&self, launch: &Launch<'_>, sink: &mut Sink<'_>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                CudaCode::Tile(tile) => tile.queue(launch.buffers, launch.sizes, launch.error.step(), sink),
+                CudaCode::Native(native) => native.queue(launch, sink),
             }
         }
     }
@@ -212,14 +229,14 @@ impl TileCode {
     unsafe fn launch(&self, buffers: &[*mut u8], sizes: &[i64], step: u32) -> Result<()> {
         let Some(clock) = &self.context.clock else {
             // SAFETY: the caller's promise.
-            return unsafe { self.queue(buffers, sizes, step) };
+            return unsafe { self.queue(buffers, sizes, step, &mut Sink::Stream) };
         };
         let name = format!("{} {sizes:?}", self.name);
         // SAFETY: as above.
-        clock.time(&self.context, name, || unsafe { self.queue(buffers, sizes, step) })
+        clock.time(&self.context, name, || unsafe { self.queue(buffers, sizes, step, &mut Sink::Stream) })
     }
 
-    unsafe fn queue(&self, buffers: &[*mut u8], sizes: &[i64], step: u32) -> Result<()> {
+    unsafe fn queue(&self, buffers: &[*mut u8], sizes: &[i64], step: u32, sink: &mut Sink<'_>) -> Result<()> {
         let launches = self.ready(sizes)?;
         if self.reports {
             self.context.may_report.store(true, Relaxed);
@@ -235,7 +252,7 @@ impl TileCode {
         for (function, launch) in &launches.all {
             let grid = Grid { blocks: launch.blocks.into(), threads: launch.threads, shared_bytes: 0 };
             // SAFETY: the caller's promise: the kernel was printed for these arguments.
-            unsafe { function.launch(&self.context, grid, &mut arguments)? };
+            unsafe { sink.push(&self.context, function, grid, &mut arguments)? };
         }
         Ok(())
     }
@@ -332,13 +349,14 @@ impl NativeCode {
     unsafe fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         let Some(clock) = &self.context.clock else {
             // SAFETY: the caller's promise.
-            return unsafe { self.queue(launch) };
+            return unsafe { self.queue(launch, &mut Sink::Stream) };
         };
+        let name = format!("{} {:?}", self.name, launch.sizes);
         // SAFETY: as above.
-        clock.time(&self.context, format!("{} {:?}", self.name, launch.sizes), || unsafe { self.queue(launch) })
+        clock.time(&self.context, name, || unsafe { self.queue(launch, &mut Sink::Stream) })
     }
 
-    unsafe fn queue(&self, launch: &Launch<'_>) -> Result<()> {
+    unsafe fn queue(&self, launch: &Launch<'_>, sink: &mut Sink<'_>) -> Result<()> {
         let (buffers, sizes) = self.program.arguments;
         let (Some(own), Some(own_sizes)) = (launch.buffers.get(..buffers), launch.sizes.get(..sizes)) else {
             return Err(Error::new(Kind::Internal, "cuda: a launch with too few arguments"));
@@ -350,7 +368,7 @@ impl NativeCode {
         let mut arguments = pack(&self.context, own, own_sizes, step);
         let done = match self.fast.plan(&self.context, &self.program, own_sizes) {
             // SAFETY: the caller's promise.
-            Some(plan) => unsafe { self.fast.launch(&self.context, &self.program, &plan, &arguments, own)? },
+            Some(plan) => unsafe { self.fast.launch(&self.context, &self.program, &plan, (&arguments, own), sink)? },
             None => false,
         };
         if !done {
@@ -358,13 +376,13 @@ impl NativeCode {
             for (i, stage) in self.program.stages.iter().enumerate() {
                 if let Some(grid) = (stage.grid)(own_sizes) {
                     // SAFETY: the caller's promise.
-                    unsafe { self.stage(i, grid)?.launch(&self.context, grid, &mut arguments)? };
+                    unsafe { sink.push(&self.context, &self.stage(i, grid)?, grid, &mut arguments)? };
                 }
             }
         }
         if let (Some(tile), Some(e)) = (&self.epilogue, &self.program.epilogue) {
             // SAFETY: as above: the epilogue's arguments follow the kernel's.
-            unsafe { tile.queue(&launch.buffers[e.first_buffer..], &launch.sizes[e.first_size..], step)? };
+            unsafe { tile.queue(&launch.buffers[e.first_buffer..], &launch.sizes[e.first_size..], step, sink)? };
         }
         Ok(())
     }

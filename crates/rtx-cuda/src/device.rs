@@ -1,13 +1,15 @@
 //! [`CudaDevice`]: memory, code and launches on one NVIDIA GPU.
 use crate::cache::CodeCache;
 use crate::code::{CudaCode, Function, NativeCode, TileCode, native_program};
+use crate::graph;
 use crate::nvrtc::{Compiled, Nvrtc};
 use crate::profile::Clock;
+use crate::reports::Reports;
 use crate::staging::Staging;
 use crate::sys::{self, Address, Cuda, Handle, Status};
 use crate::{Template, library};
 use rtx_core::{Error, Kind, Result};
-use rtx_hal::{Code, Device, ErrorSlot, KernelSource, Lang, Launch, Target};
+use rtx_hal::{Code, Device, Kept, KernelSource, Lang, Launch, Listed, Receipt, Report, Stopped, Target};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -57,16 +59,27 @@ pub(crate) struct Context {
     pub(crate) scratch: Mutex<(Address, usize)>,
     /// Launches of fast kernels, and of those that run where the fast ones do not take the sizes.
     pub(crate) fast: (AtomicU64, AtomicU64),
+    /// What happened to plans' graphs.
+    pub(crate) graphs: Graphs,
     /// Where the time of every launch is kept, if the environment asks for it.
     pub(crate) clock: Option<Clock>,
 }
+/// Counts of graphs.
+#[derive(Default)]
+pub(crate) struct Graphs {
+    pub(crate) made: AtomicU64,
+    pub(crate) launched: AtomicU64,
+    /// Launches in them that were brought up to date.
+    pub(crate) set: AtomicU64,
+}
+
 // SAFETY: handles that the driver guards; a thread makes the context current before it uses them.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
 /// Bytes of a `Fault`: state, index, bound.
-const FAULT_BYTES: usize = 24;
+pub(crate) const FAULT_BYTES: usize = 24;
 
 thread_local! {
     /// The context that is current in this thread.
@@ -164,6 +177,7 @@ pub struct CudaDevice {
     target: Target,
     templates: Vec<Arc<dyn Template>>,
     staging: Mutex<Staging>,
+    reports: Mutex<Reports>,
     allocations: AtomicU64,
     live_bytes: AtomicUsize,
     peak_bytes: AtomicUsize,
@@ -192,6 +206,7 @@ impl CudaDevice {
             target,
             templates,
             staging: Mutex::default(),
+            reports: Mutex::default(),
             allocations: AtomicU64::new(0),
             live_bytes: counter(),
             peak_bytes: counter(),
@@ -320,12 +335,13 @@ fn open_context(cuda: Cuda, index: usize, nvrtc: Nvrtc) -> Result<Context> {
         cached: AtomicU64::new(0),
         scratch: Mutex::new((0, 0)),
         fast: Default::default(),
+        graphs: Graphs::default(),
         clock: std::env::var_os("RTX_CUDA_PROFILE").map(|_| Clock::default()),
     })
 }
 
 /// The code as this driver's.
-fn own(code: &dyn Code) -> Result<&CudaCode> {
+pub(crate) fn own(code: &dyn Code) -> Result<&CudaCode> {
     let stranger = || Error::new(Kind::Internal, "cuda: code of another device");
     code.as_any().downcast_ref::<CudaCode>().ok_or_else(stranger)
 }
@@ -435,27 +451,26 @@ impl Device for CudaDevice {
         unsafe { own(code)?.launch(launch) }
     }
 
-    fn settle(&self, error: &ErrorSlot) -> Result<()> {
+    unsafe fn launch_list(&self, list: &[Listed<'_>], kept: &mut Kept) -> std::result::Result<(), Stopped> {
+        // SAFETY: the caller vouches for buffers and sizes.
+        unsafe { graph::replay(&self.context, list, kept) }
+    }
+
+    fn takes_lists(&self) -> bool {
+        self.context.clock.is_none()
+    }
+
+    fn receipt(&self) -> Result<Option<Receipt>> {
         if !self.context.may_report.swap(false, Relaxed) {
-            return Ok(());
+            return Ok(None);
         }
-        let context = &*self.context;
-        context.enter()?;
-        let mut fault = [0u8; FAULT_BYTES];
-        // SAFETY: the fault has as many bytes.
-        unsafe { lock(&self.staging).read(context, &mut fault, context.fault)? };
-        let word = |i: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&fault[8 * i..8 * i + 8]);
-            i64::from_le_bytes(bytes)
-        };
-        if word(0) != 0 {
-            error.enter(word(0) as u32 - 1);
-            error.report(word(1), word(2));
-            // SAFETY: as above.
-            context.check(unsafe { (context.cuda.fill)(context.fault, 0, FAULT_BYTES, context.stream) }, "memory")?;
-        }
-        Ok(())
+        self.context.enter()?;
+        lock(&self.reports).receipt(&self.context).map(Some)
+    }
+
+    fn redeem(&self, receipt: Receipt, wait: bool) -> Result<Option<Report>> {
+        self.context.enter()?;
+        lock(&self.reports).redeem(&self.context, receipt, wait)
     }
 
     fn wait(&self) -> Result<()> {
@@ -476,5 +491,19 @@ impl Device for CudaDevice {
 
     fn allocations(&self) -> u64 {
         self.allocations.load(Relaxed)
+    }
+
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        let graphs = &self.context.graphs;
+        let ((fast, general), (compiled, cached)) = (self.fast_launches(), self.kernels());
+        vec![
+            ("graphs_made", graphs.made.load(Relaxed)),
+            ("graphs_launched", graphs.launched.load(Relaxed)),
+            ("graph_launches_set", graphs.set.load(Relaxed)),
+            ("fast_launches", fast),
+            ("general_launches", general),
+            ("kernels_compiled", compiled),
+            ("kernels_from_cache", cached),
+        ]
     }
 }

@@ -1,6 +1,7 @@
 //! Kernels made for one architecture: which launches serve which sizes, and the launches themselves.
 use crate::code::Function;
 use crate::device::{Context, lock};
+use crate::graph::Sink;
 use crate::sys::Address;
 use crate::template::{FastPlan, Program, Shot, TensorMap};
 use rtx_core::Result;
@@ -64,8 +65,8 @@ impl FastCode {
         context: &Context,
         program: &Program,
         plan: &FastPlan,
-        arguments: &[u64],
-        buffers: &[*mut u8],
+        (arguments, buffers): (&[u64], &[*mut u8]),
+        sink: &mut Sink<'_>,
     ) -> Result<bool> {
         let mut all = Vec::with_capacity(plan.shots.len());
         for shot in &plan.shots {
@@ -85,7 +86,7 @@ impl FastCode {
             // A struct of maps is a multiple of 64 bytes.
             words.resize(words.len().next_multiple_of(8), 0);
             // SAFETY: the caller's promise: the kernel was written for these arguments.
-            unsafe { self.function(context, program, shot)?.launch(context, shot.grid, &mut words)? };
+            unsafe { sink.push(context, &self.function(context, program, shot)?, shot.grid, &mut words)? };
         }
         context.fast.0.fetch_add(1, Relaxed);
         Ok(true)

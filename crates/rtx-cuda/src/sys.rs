@@ -60,7 +60,15 @@ functions! {
         event_record = "cuEventRecord": fn(Handle, Handle);
         event_destroy = "cuEventDestroy_v2": fn(Handle);
         event_wait = "cuEventSynchronize": fn(Handle);
+        event_query = "cuEventQuery": fn(Handle);
         event_time = "cuEventElapsedTime": fn(*mut f32, Handle, Handle);
+        graph_create = "cuGraphCreate": fn(*mut Handle, c_uint);
+        graph_add = "cuGraphAddKernelNode_v2": fn(*mut Handle, Handle, *const Handle, usize, *const KernelNode);
+        graph_instantiate = "cuGraphInstantiateWithFlags": fn(*mut Handle, Handle, u64);
+        graph_set = "cuGraphExecKernelNodeSetParams_v2": fn(Handle, Handle, *const KernelNode);
+        graph_launch = "cuGraphLaunch": fn(Handle, Handle);
+        graph_exec_destroy = "cuGraphExecDestroy": fn(Handle);
+        graph_destroy = "cuGraphDestroy": fn(Handle);
         map = "cuTensorMapEncodeTiled": fn(*mut u64, c_int, c_uint, Address, *const u64, *const u64, *const c_uint, *const c_uint, c_int, c_int, c_int, c_int);
         error_name = "cuGetErrorName": fn(Status, *mut *const c_char);
         error_text = "cuGetErrorString": fn(Status, *mut *const c_char);
@@ -81,11 +89,26 @@ functions! {
     }
 }
 
+/// `CUDA_KERNEL_NODE_PARAMS`, the second version.
+#[repr(C)]
+pub(crate) struct KernelNode {
+    pub(crate) function: Handle,
+    pub(crate) grid: [c_uint; 3],
+    pub(crate) block: [c_uint; 3],
+    pub(crate) shared_bytes: c_uint,
+    pub(crate) arguments: *mut *mut c_void,
+    pub(crate) extra: *mut *mut c_void,
+    pub(crate) kernel: Handle,
+    pub(crate) context: Handle,
+}
+
 /// A stream that does not wait for the null stream.
 pub(crate) const NON_BLOCKING: c_uint = 1;
 /// An event without a clock.
 pub(crate) const NO_TIMING: c_uint = 2;
 pub(crate) const OUT_OF_MEMORY: Status = 2;
+/// What a question about an event says while its work runs.
+pub(crate) const NOT_READY: Status = 600;
 pub(crate) const MULTIPROCESSORS: c_int = 16;
 pub(crate) const CAPABILITY_MAJOR: c_int = 75;
 pub(crate) const CAPABILITY_MINOR: c_int = 76;

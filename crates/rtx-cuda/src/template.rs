@@ -1,5 +1,5 @@
 //! Hand-written kernels as data: their text, and which of its entries run over which grid for which sizes.
-use rtx_core::Result;
+use rtx_core::{Error, Kind, Result};
 
 /// A hand-written kernel: a name that kernel sources refer to, and a program for each set of parameters. The program's
 /// entries take what printed kernels take: `struct Args { u8* b[buffers]; i64 s[sizes]; Fault* fault; u64 step; }`.
@@ -114,6 +114,11 @@ pub struct Grid {
 }
 
 impl Grid {
+    /// Blocks along x, if a launch takes so many.
+    pub(crate) fn x(self) -> Result<u32> {
+        let fits = u32::try_from(self.blocks).ok().filter(|b| *b <= i32::MAX as u32);
+        fits.ok_or_else(|| Error::new(Kind::Unsupported, format!("cuda: a launch of {} blocks", self.blocks)))
+    }
     /// So many threads of work in blocks of 256.
     pub fn over(work: i64) -> Option<Self> {
         Some(Self { blocks: (work.max(0) as u64).div_ceil(256), threads: 256, shared_bytes: 0 })

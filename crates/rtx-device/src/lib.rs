@@ -80,8 +80,7 @@ impl Device {
     /// # Errors
     /// What went wrong, also in an earlier region of which no value tells; a lost device.
     pub fn synchronize(&self) -> rtx_core::Result<()> {
-        self.0.flush()?;
-        self.0.device().wait()
+        self.0.synchronize()
     }
 
     /// Runs everything this thread has recorded for it.

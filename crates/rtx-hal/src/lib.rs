@@ -69,6 +69,34 @@ pub struct Launch<'a> {
     pub error: &'a ErrorSlot,
 }
 
+/// A launch of a list.
+pub struct Listed<'a> {
+    /// What runs.
+    pub code: &'a dyn Code,
+    /// Its arguments.
+    pub launch: Launch<'a>,
+    /// The plan's step that it belongs to, as reports name it.
+    pub step: u32,
+}
+
+/// What a driver keeps of a list of launches.
+pub type Kept = Option<Box<dyn std::any::Any + Send>>;
+
+/// Where a list of launches stopped.
+pub struct Stopped {
+    /// The launch.
+    pub at: usize,
+    /// Why.
+    pub error: rtx_core::Error,
+}
+
+/// Stands for work whose reports come later; ascending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Receipt(pub u64);
+
+/// What work reported, if it did.
+pub type Report = Option<DeviceError>;
+
 /// The first thing that went wrong in a region's kernels: kernels clamp, report here, and go on (contract R5).
 #[derive(Debug, Default)]
 pub struct ErrorSlot {
@@ -237,13 +265,42 @@ pub trait Device: Send + Sync {
     fn make_ready(&self, _work: &[(&dyn Code, &[i64])]) -> Result<()> {
         Ok(())
     }
-    /// Waits until every kernel that may report has run, and brings its report to the slot. A driver whose kernels write
-    /// to the slot themselves has nothing to do.
+    /// Runs a plan's launches in order. A driver may keep in `kept` what it made of the list; the same `kept` comes with
+    /// the same codes.
+    ///
+    /// # Errors
+    /// What the device says, and of which launch.
+    ///
+    /// # Safety
+    /// As [`Device::launch`] for each.
+    unsafe fn launch_list(&self, list: &[Listed<'_>], kept: &mut Kept) -> std::result::Result<(), Stopped> {
+        _ = kept;
+        for (at, one) in list.iter().enumerate() {
+            one.launch.error.enter(one.step);
+            // SAFETY: the caller's promise.
+            unsafe { self.launch(one.code, &one.launch) }.map_err(|error| Stopped { at, error })?;
+        }
+        Ok(())
+    }
+    /// Are plans rather run as lists ([`Device::launch_list`]) than step by step?
+    fn takes_lists(&self) -> bool {
+        false
+    }
+    /// For a driver whose kernels run later: a receipt for what kernels queued since the last one may report. `None`
+    /// where nothing can report any more, or has done so to the slot.
     ///
     /// # Errors
     /// [`Kind::Device`] when the device was lost.
-    fn settle(&self, _error: &ErrorSlot) -> Result<()> {
-        Ok(())
+    fn receipt(&self) -> Result<Option<Receipt>> {
+        Ok(None)
+    }
+    /// What the work of a receipt reported; `None` while it runs, unless the caller waits. After a report that of every
+    /// receipt given so far is empty: one failure is told once.
+    ///
+    /// # Errors
+    /// [`Kind::Device`] when the device was lost.
+    fn redeem(&self, _receipt: Receipt, _wait: bool) -> Result<Option<Report>> {
+        Ok(Some(None))
     }
     /// Waits until everything that was launched has run.
     ///

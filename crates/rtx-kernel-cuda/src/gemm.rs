@@ -29,22 +29,22 @@ impl Template for Gemm {
         });
         let halves = matches!(t, "f16" | "bf16");
         let (out, sum, tiled) = match halves {
-            true => (type_of("gemm", out, text)?, "f32", include_str!("gemm_half.cu")),
-            false => (t, t, include_str!("gemm.cu")),
+            true => (type_of("gemm", out, text)?, "f32", include_str!("gemm_half.cu").to_owned()),
+            false => {
+                let (narrow, tiled) = (include_str!("gemm_narrow.cu"), include_str!("gemm.cu"));
+                (t, t, format!("#if NARROW\n{narrow}#else\n{tiled}#endif\n"))
+            }
         };
         let mut stages = vec![Stage { entry: "gemm_vector", define: "#define VECTOR 1\n", grid: vector }];
         stages.extend(match t {
             "f16" | "bf16" => half_stages(),
             // Numbers of 64 bits have too many registers for the large tile.
-            "f64" | "i64" => vec![small(|s| tiles(s, 64))],
-            _ => vec![
-                small(|s| tiles(s, 64).filter(|_| !is_large(s))),
-                Stage {
-                    entry: "gemm_large",
-                    define: "#define VECTOR 0\n#define LARGE 1\n",
-                    grid: |s| tiles(s, 128).filter(|_| is_large(s)),
-                },
-            ],
+            "f64" | "i64" | "u64" => vec![narrow(), small(|s| tiles(s, 64).filter(|_| !is_narrow(s)))],
+            "f32" | "i32" | "u32" => {
+                vec![narrow(), small(|s| tiles(s, 64).filter(|_| !is_large(s) && !is_narrow(s))), large()]
+            }
+            // Fewer bytes than a thread fetches.
+            _ => vec![small(|s| tiles(s, 64).filter(|_| !is_large(s))), large()],
         });
         Ok(Program {
             prelude: prelude([]),
@@ -59,6 +59,29 @@ impl Template for Gemm {
             fast: if halves { gemm_groups::fast(t, out) } else { None },
         })
     }
+}
+
+/// Tiles of 128.
+fn large() -> Stage {
+    Stage {
+        entry: "gemm_large",
+        define: "#define VECTOR 0\n#define LARGE 1\n",
+        grid: |s| tiles(s, 128).filter(|_| is_large(s)),
+    }
+}
+
+/// Tiles of 16, a thread an output.
+fn narrow() -> Stage {
+    Stage {
+        entry: "gemm_narrow",
+        define: "#define VECTOR 0\n#define NARROW 1\n",
+        grid: |s| tiles(s, 16).filter(|_| is_narrow(s)),
+    }
+}
+
+/// Tiles of 64 would leave processors idle.
+fn is_narrow(s: &[i64]) -> bool {
+    tiles(s, 64).is_some_and(|g| g.blocks < 100)
 }
 
 fn small(grid: fn(&[i64]) -> Option<Grid>) -> Stage {

@@ -3,6 +3,7 @@ use crate::budget::BudgetReport;
 use crate::counters::{Counters, FlushReason, Totals};
 use crate::held::Register;
 use crate::memory::Pool;
+use crate::owed::Owed;
 use crate::record;
 use crate::region::{Body, Region};
 use crate::runner::Runner;
@@ -54,6 +55,7 @@ struct Shared {
     runner: Mutex<Runner>,
     /// A failure whose values were put back as they were, so that no value carries it.
     failure: Mutex<Option<Error>>,
+    owed: Owed,
     last_miss: Mutex<Option<String>>,
     budget: Mutex<Option<BudgetReport>>,
     /// An empty one whose room the next region takes.
@@ -79,6 +81,7 @@ impl Executor {
             recording: Mutex::default(),
             runner: Mutex::new(Runner::new(limits.plan_bytes)),
             failure: Mutex::default(),
+            owed: Owed::default(),
             last_miss: Mutex::default(),
             budget: Mutex::default(),
             spare_body: Mutex::default(),
@@ -129,13 +132,26 @@ impl Executor {
         self.pool().reset_peak()
     }
 
-    /// Runs everything this thread has recorded for the device.
+    /// Runs everything this thread has recorded for the device. Where kernels run later, so do their errors come: at
+    /// the next call, or when a value is read.
     ///
     /// # Errors
     /// What went wrong, also in an earlier region of which no value tells.
     pub fn flush(&self) -> Result<()> {
         let regions = record::take_regions(self);
         regions.for_each(|region| region.run_unheard(FlushReason::Flush));
+        self.look_back_unheard(false);
+        self.take_failure()
+    }
+
+    /// Runs everything this thread has recorded for the device, and waits until it has run.
+    ///
+    /// # Errors
+    /// As [`Executor::flush`], of everything that ran; a lost device.
+    pub fn synchronize(&self) -> Result<()> {
+        self.flush()?;
+        self.device().wait()?;
+        self.look_back_unheard(true);
         self.take_failure()
     }
 
@@ -148,6 +164,7 @@ impl Executor {
         if let Some(earlier) = record::seal_step(self) {
             earlier.run_unheard(FlushReason::Step);
         }
+        self.look_back_unheard(false);
         self.take_failure()?;
         if self.is_eager() { self.flush() } else { Ok(()) }
     }
@@ -225,6 +242,9 @@ impl Executor {
     }
     pub(crate) fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+    pub(crate) fn owed(&self) -> &Owed {
+        &self.0.owed
     }
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.0.pool

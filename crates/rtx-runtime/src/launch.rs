@@ -3,7 +3,7 @@
 
 use crate::memory::Memory;
 use rtx_core::{Error, Kind, Result};
-use rtx_hal::{Code, Device, ErrorSlot, Launch};
+use rtx_hal::{Code, Device, ErrorSlot, Kept, Launch, Listed, Stopped};
 use smallvec::SmallVec;
 
 /// Copies bytes to the start of a memory.
@@ -78,6 +78,29 @@ pub(crate) fn run_step<'a>(
             many => device.launch_many(code, many),
         }
     }
+}
+
+/// One kernel run of a plan.
+pub(crate) struct Planned<'a> {
+    pub(crate) code: &'a dyn Code,
+    pub(crate) step: u32,
+    pub(crate) arguments: Arguments<'a>,
+}
+
+/// Runs all of a plan, for a driver that takes lists.
+pub(crate) fn run_list<'a>(
+    device: &dyn Device,
+    error: &ErrorSlot,
+    kept: &mut Kept,
+    all: impl Iterator<Item = Planned<'a>>,
+) -> Result<(), Stopped> {
+    let listed = |p: Planned<'a>| {
+        let launch = Launch { buffers: raw(p.arguments.buffers), sizes: p.arguments.sizes, error };
+        Listed { code: p.code, launch, step: p.step }
+    };
+    let list: Vec<Listed<'_>> = all.map(listed).collect();
+    // SAFETY: as in `run_step`.
+    unsafe { device.launch_list(&list, kept) }
 }
 
 /// The same pointers, as the driver's type.

@@ -19,6 +19,7 @@ mod launch;
 mod memory;
 mod miss;
 mod mode;
+mod owed;
 mod prepared;
 mod record;
 mod region;

@@ -1,17 +1,17 @@
 //! A plan made ready: code loaded, arguments laid out flat, so that a replay only fills in addresses.
-use crate::Executor;
 use crate::counters::add;
-use crate::launch::{self, Arguments, Pointer};
+use crate::launch::{self, Arguments, Planned, Pointer};
 use crate::memory::Memory;
 use crate::value::Storage;
+use crate::{Executor, lock};
 use rtx_core::{DType, Error, Kind, Layout, Result, Shape, SymId};
-use rtx_hal::{Code, ErrorSlot, Fault, KernelSource};
+use rtx_hal::{Code, DeviceError, ErrorSlot, Fault, Kept, KernelSource, Receipt};
 use rtx_ir::ValueId;
 use rtx_plan::{BufferArg, OutputPlace, Place, Plan, SizeExpr};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 /// A plan made ready.
 pub(crate) struct Prepared {
@@ -30,6 +30,8 @@ pub(crate) struct Prepared {
     constants: Option<Memory>,
     /// Is its code ready for the sizes it ran with first?
     ready: AtomicBool,
+    /// What the driver keeps of its launches.
+    kept: Mutex<Kept>,
 }
 
 /// Code by its text.
@@ -86,6 +88,7 @@ impl Prepared {
             symbolic_sizes: Vec::new(),
             constants,
             ready: AtomicBool::new(false),
+            kept: Mutex::default(),
             plan,
         };
         prepared.lay_out();
@@ -205,14 +208,14 @@ impl Workspace {
     }
 
     /// Runs a plan: all memory first, then addresses, then kernels (contract R6).
-    pub(crate) fn replay(&mut self, executor: &Executor, run: &Run<'_>) -> Result<Vec<(ValueId, Storage)>, Failed> {
+    pub(crate) fn replay(&mut self, executor: &Executor, run: &Run<'_>) -> Result<Done, Failed> {
         let plan = &run.prepared.plan;
         let slots = self.acquire(executor, plan)?;
         self.fill_params(run)?;
         self.fill_arguments(run, &slots);
         self.make_ready(executor, run.prepared)?;
-        self.run_steps(executor, run.prepared)?;
-        Ok(outputs(run, slots))
+        let receipt = self.run_steps(executor, run.prepared)?;
+        Ok(Done { results: outputs(run, slots), receipt })
     }
 
     /// All memory of a run.
@@ -276,34 +279,55 @@ impl Workspace {
         Ok(())
     }
 
-    fn run_steps(&self, executor: &Executor, prepared: &Prepared) -> Result<(), Failed> {
+    fn run_steps(&self, executor: &Executor, prepared: &Prepared) -> Result<Option<Receipt>, Failed> {
         self.error.take();
-        for (i, (code, instances)) in prepared.codes.iter().zip(&prepared.steps).enumerate() {
-            self.error.enter(i as u32);
-            let arguments = prepared.instances[instances.clone()].iter().map(|(buffers, sizes)| Arguments {
-                buffers: &self.pointers[buffers.clone()],
-                sizes: &self.sizes[sizes.clone()],
+        let device = &**executor.device();
+        let arguments = |(buffers, sizes): &(Range<usize>, Range<usize>)| Arguments {
+            buffers: &self.pointers[buffers.clone()],
+            sizes: &self.sizes[sizes.clone()],
+        };
+        let steps = prepared.codes.iter().zip(&prepared.steps).enumerate();
+        if device.takes_lists() {
+            let all = steps.flat_map(|(i, (code, instances))| {
+                let planned = move |at| Planned { code: &**code, step: i as u32, arguments: arguments(at) };
+                prepared.instances[instances.clone()].iter().map(planned)
             });
-            launch::run_step(&**executor.device(), &**code, &self.error, arguments)
-                .map_err(|error| Failed::InStep { step: i, error })?;
+            launch::run_list(device, &self.error, &mut lock(&prepared.kept), all).map_err(|stopped| {
+                let step = prepared.steps.partition_point(|s| s.end <= stopped.at);
+                Failed::InStep { step, error: stopped.error }
+            })?;
+        } else {
+            for (i, (code, instances)) in steps {
+                self.error.enter(i as u32);
+                let arguments = prepared.instances[instances.clone()].iter().map(arguments);
+                launch::run_step(device, &**code, &self.error, arguments)
+                    .map_err(|error| Failed::InStep { step: i, error })?;
+            }
         }
         add(&executor.totals().launches, prepared.steps.len());
         add(&executor.totals().kernel_runs, prepared.instances.len());
         let last = prepared.steps.len().saturating_sub(1);
-        executor.device().settle(&self.error).map_err(|error| Failed::InStep { step: last, error })?;
+        let receipt = device.receipt().map_err(|error| Failed::InStep { step: last, error })?;
         match self.error.take() {
-            None => Ok(()),
-            Some(e) => {
-                let step = e.step as usize;
-                let error = match e.fault {
-                    Fault::Index { index, bound } => {
-                        Error::new(Kind::Index, format!("index {index} is outside 0..{bound}"))
-                    }
-                    Fault::Check => Error::new(Kind::Argument, check_sentence(&prepared.plan, step)),
-                };
-                Err(Failed::InStep { step, error })
-            }
+            None => Ok(receipt),
+            Some(e) => Err(Failed::InStep { step: e.step as usize, error: reported(&prepared.plan, &e) }),
         }
+    }
+}
+
+/// What a run of a plan gave.
+pub(crate) struct Done {
+    /// Where the results lie.
+    pub(crate) results: Vec<(ValueId, Storage)>,
+    /// For what its kernels may still report.
+    pub(crate) receipt: Option<Receipt>,
+}
+
+/// A kernel's report as an error.
+pub(crate) fn reported(plan: &Plan, e: &DeviceError) -> Error {
+    match e.fault {
+        Fault::Index { index, bound } => Error::new(Kind::Index, format!("index {index} is outside 0..{bound}")),
+        Fault::Check => Error::new(Kind::Argument, check_sentence(plan, e.step as usize)),
     }
 }
 

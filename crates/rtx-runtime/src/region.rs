@@ -105,6 +105,13 @@ impl Body {
         (*noted, *budget, *bytes) = (0, None, 0);
     }
 
+    /// Lets go of what it was given: it has been run.
+    pub(crate) fn forget_inputs(&mut self) {
+        self.inputs.clear();
+        self.numbers.clear();
+        self.imported.clear();
+    }
+
     /// The living handle of a value.
     pub(crate) fn exported(&self, id: ValueId) -> Option<Value> {
         self.exports.get(id.index())?.upgrade().map(Value)

@@ -1,16 +1,18 @@
 //! Running a region: its inputs are settled, its key finds a plan or makes one, the plan runs, its values settle.
 use crate::counters::{FlushReason, add};
 use crate::facts::facts;
-use crate::prepared::Failed;
+use crate::owed::Debt;
+use crate::prepared::{Failed, Prepared};
 use crate::region::{Body, Phase, Region};
 use crate::runner::Job;
 use crate::value::{Inner, State, Storage};
 use crate::{Value, lock, mode, record};
 use rtx_core::{Error, Kind, Result};
+use rtx_hal::Receipt;
 use rtx_ir::ValueId;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::Release;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 
 impl Region {
     /// Runs the region, unless that has been done; waits where another thread is at it.
@@ -28,12 +30,17 @@ impl Region {
         let mut results = Results { region: self, held: held(self, &body), again: Vec::new() };
         let done = results.run(&body);
         // The inputs go before anybody is told: memory that was given up is free when a read returns.
-        match done {
+        match &done {
             Err(_) => results.wait_in_a_new_region(body),
-            Ok(()) => self.executor.keep_body(body),
+            Ok(None) => self.executor.keep_body(body),
+            Ok(Some((receipt, prepared))) => {
+                body.forget_inputs();
+                let (receipt, prepared) = (*receipt, prepared.clone());
+                self.executor.owe(Debt { receipt, body, prepared, values: results.made() });
+            }
         }
         drop(results);
-        done
+        done.map(drop)
     }
 
     /// Runs the region for a caller who returns no `Result`: the executor keeps what went wrong for the next step's
@@ -109,19 +116,21 @@ impl Drop for Results<'_> {
 }
 
 impl Results<'_> {
-    fn run(&mut self, body: &Body) -> Result<(), Failure> {
+    /// What its kernels may still report, and the plan.
+    fn run(&mut self, body: &Body) -> Result<Option<(Receipt, Arc<Prepared>)>, Failure> {
         let executor = &self.region.executor;
         if self.held.is_empty() {
             add(&executor.totals().regions_dropped, 1);
-            return Ok(());
+            return Ok(None);
         }
+        executor.look_back_unheard(false);
         add(&executor.totals().regions_run, 1);
         add(&executor.totals().nodes_run, body.graph.nodes().len());
         settle_inputs(body);
         let spread = self.spread_poison(body);
         let wanted: Vec<ValueId> = self.pending().map(|(id, _)| *id).collect();
         if wanted.is_empty() {
-            return spread;
+            return spread.map(|()| None);
         }
         mode::observe(&body.graph, &wanted);
         // Facts come before anything else holds the inputs' memory.
@@ -130,15 +139,25 @@ impl Results<'_> {
         let job = Job { executor, body, facts: &facts, storages: &storages, wanted: &wanted };
         let done = lock(executor.runner()).run(&job);
         match done {
-            Ok(done) => {
-                self.settle(done);
-                spread
+            Ok((done, prepared)) => {
+                self.settle(done.results);
+                let owes = done.receipt.map(|receipt| (receipt, prepared));
+                if let (Err(_), Some((receipt, _))) = (&spread, &owes) {
+                    // One failure is told: that of the inputs.
+                    _ = executor.device().redeem(*receipt, true);
+                }
+                spread.map(|()| owes)
             }
             Err(failed) => {
                 add(&executor.totals().failures, 1);
                 Err(self.fail(body, failed))
             }
         }
+    }
+
+    /// The values, held weakly.
+    fn made(&self) -> Vec<Weak<Inner>> {
+        self.held.iter().map(|(_, value)| Arc::downgrade(&value.0)).collect()
     }
 
     /// What has not been settled.

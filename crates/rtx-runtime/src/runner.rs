@@ -1,7 +1,7 @@
 //! [`Runner`]: a region's key finds a plan or makes one, and the plan runs.
 use crate::cache::{PlanCache, Sizes};
 use crate::counters::add;
-use crate::prepared::{CodeCache, Failed, Prepared, Run, Workspace};
+use crate::prepared::{CodeCache, Done, Failed, Prepared, Run, Workspace};
 use crate::region::Body;
 use crate::symbolic::Pattern;
 use crate::value::Storage;
@@ -104,11 +104,11 @@ impl Runner {
         self.workspace.discard()
     }
 
-    /// Finds or makes the plan and runs it: where the wanted values lie.
+    /// Finds or makes the plan and runs it: where the wanted values lie, and the plan.
     ///
     /// # Errors
     /// Whether anything was written by then says [`Failed`].
-    pub(crate) fn run(&mut self, job: &Job<'_>) -> Result<Vec<(ValueId, Storage)>, Failed> {
+    pub(crate) fn run(&mut self, job: &Job<'_>) -> Result<(Done, Arc<Prepared>), Failed> {
         let body = job.body;
         if body.input_ids.len() != body.graph.inputs().count() {
             return Err(Error::new(Kind::Internal, "an input was recorded without a value").into());
@@ -118,14 +118,14 @@ impl Runner {
         let typed = |(storage, id): (&Option<Storage>, &ValueId)| Some((storage.clone()?, body.graph.ty(*id).dtype));
         let inputs: Vec<Option<(Storage, DType)>> = job.storages.iter().zip(&body.input_ids).map(typed).collect();
         let run = Run { prepared: &prepared, inputs: &inputs, params: body.graph.params(), symbols: &symbols };
-        let results = self.workspace.replay(job.executor, &run).map_err(|failed| match failed {
+        let done = self.workspace.replay(job.executor, &run).map_err(|failed| match failed {
             Failed::InStep { step, error } => {
                 Failed::InStep { step, error: name_step(body, &prepared.plan, step, &error) }
             }
             before => before,
         })?;
         count_donations(job, &prepared.plan);
-        Ok(results)
+        Ok((done, prepared))
     }
 
     /// The plan for a region, from the cache or from the compiler, and the values of its symbols.
@@ -227,7 +227,7 @@ fn is_dense_and_whole(output: &Output, inputs: &[&Type], plan: &Plan) -> bool {
 }
 
 /// The error of a step, with the op, the line and the part of the model that it came from.
-fn name_step(body: &Body, plan: &Plan, step: usize, error: &Error) -> Error {
+pub(crate) fn name_step(body: &Body, plan: &Plan, step: usize, error: &Error) -> Error {
     let origin = plan.steps.get(step).and_then(|s| s.origins.first());
     let Some(&origin) = origin.filter(|n| n.index() < body.graph.nodes().len()) else { return error.clone() };
     let node = body.graph.node(origin);

@@ -177,6 +177,10 @@ impl Value {
                 Err(_) | Ok(()) => (),
             }
         }
+        // Kernels may still report that the value is none.
+        if let Some(error) = self.0.executor.look_back(true).filter(|_| !self.is_poisoned()) {
+            self.0.executor.keep_failure(error);
+        }
         match self.state() {
             State::Poisoned(e) => Err(e),
             State::Pending { .. } => Err(never_ran()),
