@@ -49,11 +49,18 @@ __device__ __forceinline__ f64 exp_sum_f64(f64 x, f64 tail) {
     return mul(mul(y, exp2i(k >> 1)), exp2i(k - (k >> 1)));
 }
 //# exp_f32: exp_base32
-__device__ __forceinline__ f32 exp_f32(f32 x) {
+__device__ __forceinline__ f32 exp_far_f32(f32 x) {
     f32 r;
     i32 k = exp_reduce(clamp_of(x, -104.f, 89.f), r);
     f32 y = add(expm1_small(r), 1.f);
     return mul(mul(y, exp2i(k >> 1)), exp2i(k - (k >> 1)));
+}
+// Where the result is ordinary, one scaling makes it.
+__device__ __forceinline__ f32 exp_f32(f32 x) {
+    if (__builtin_expect(absolute(x) > 86.f, 0)) return exp_far_f32(x);
+    f32 r;
+    i32 k = exp_reduce(x, r);
+    return mul(add(expm1_small(r), 1.f), exp2i(k));
 }
 //# exp_f64: exp_base64
 __device__ __forceinline__ f64 exp_f64(f64 x) { return exp_sum_f64(x, 0.); }
@@ -210,7 +217,9 @@ __device__ __forceinline__ f32 tanh_f32(f32 x) {
     i32 k = exp_reduce(mul(-2.f, a > 10.f ? 10.f : a), r);
     f32 scale = exp2i(k);
     f32 m = fused(expm1_small(r), scale, sub(scale, 1.f));
-    return copysign_of(quotient(-m, add(2.f, m)), x);
+    // Exact: the divisor is in [1, 2] and its reciprocal rounded once, so Markstein's step rounds the quotient once.
+    f32 d = add(2.f, m), y = __frcp_rn(d), t = mul(-m, y);
+    return copysign_of(fused(fused(-t, d, -m), y, t), x);
 }
 //# tanh_f64: exp_base64
 __device__ __forceinline__ f64 tanh_f64(f64 x) {

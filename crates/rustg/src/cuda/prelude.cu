@@ -70,6 +70,14 @@ template <> __device__ __forceinline__ f32 sign(f32 x) { return x != x ? x : (x 
 template <> __device__ __forceinline__ f64 sign(f64 x) { return x != x ? x : (x > 0. ? 1. : 0.) - (x < 0. ? 1. : 0.); }
 __device__ __forceinline__ f32 quotient(f32 a, f32 b) { return __fdiv_rn(a, b); }
 __device__ __forceinline__ f64 quotient(f64 a, f64 b) { return __ddiv_rn(a, b); }
+// Quotients by one divisor: by its reciprocal y, with t = a y and r = a - t b, t + r y is the quotient rounded once
+// (Markstein), as long as nothing is too small or too large. The reciprocal is NaN where the divisor is.
+__device__ __forceinline__ f32 inverse(f32 b) { return b >= 0.015625f && b < 1073741824.f ? __frcp_rn(b) : __uint_as_float(0x7fc00000u); }
+__device__ __forceinline__ f32 quotient_by(f32 a, f32 b, f32 y) {
+    const f32 t = __fmul_rn(a, y);
+    if (__builtin_expect(fabsf(t) >= 1.2621774e-29f && fabsf(t) < 7.9228163e28f, 1)) return __fmaf_rn(__fmaf_rn(-t, b, a), y, t);
+    return a == 0.f && y == y ? a : __fdiv_rn(a, b);
+}
 template <class T> __device__ __forceinline__ T quotient(T a, T b) {
     if (b == 0) return 0;
     if ((T)-1 < 0 && b == (T)-1) return neg(a);
@@ -129,11 +137,7 @@ __device__ __forceinline__ f32 odd(f32 x) { return x; }
 template <class T> __device__ __forceinline__ f32 odd(T x) { return odd((f64)x); }
 
 __device__ __forceinline__ f16 narrow_f16(f32 x) { f16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.x) : "f"(x)); return h; }
-__device__ __forceinline__ bf16 narrow_bf16(f32 x) {
-    u32 bits = __float_as_uint(x);
-    u32 rounded = bits + (0x7fffu + ((bits >> 16) & 1));
-    return bf16{(u16)((x != x ? bits | 0x400000u : rounded) >> 16)};
-}
+__device__ __forceinline__ bf16 narrow_bf16(f32 x) { bf16 h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.x) : "f"(x)); return h; }
 __device__ __forceinline__ e4m3 narrow_e4m3(f32 x) {
     u32 sign = (__float_as_uint(x) >> 24) & 0x80, bits = __float_as_uint(x) & 0x7fffffffu;
     u32 small = __float_as_uint(__fadd_rn(__uint_as_float(bits), 16384.f)) - __float_as_uint(16384.f);

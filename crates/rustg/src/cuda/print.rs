@@ -3,7 +3,7 @@ use super::ENTRY;
 use super::grid::{Grid, Part, Walk, side_by_side};
 use super::scalar::{arith_name, c_type, expression, fold, function_name, identity, prelude, wins};
 use crate::tile::{store_walks, walking};
-use crate::{AxisId, AxisSet, Id, Instr, Size, Store, TileProg, View};
+use crate::{Arith, AxisId, AxisSet, Id, Instr, Size, Store, TileProg, View};
 use rtx_core::DType;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -150,6 +150,9 @@ impl Printer<'_> {
                 let at = self.position(*axis).unwrap_or("0".into());
                 line!(self.out, "{pad}const i64 {v} = {at};");
             }
+            Instr::Binary(Arith::Div, a, b) if self.by_row(i) => {
+                line!(self.out, "{pad}const {t} {v} = quotient_by({}, {}, y{i});", name(*a), name(*b));
+            }
             instr => {
                 let text = expression(instr, types, name, |s| match s {
                     Size::Const(n) => format!("{n}ll"),
@@ -159,6 +162,16 @@ impl Printer<'_> {
                     line!(self.out, "{pad}const {t} {v} = {text};");
                 }
             }
+        }
+    }
+
+    /// Is it a quotient by a number of the row? Its reciprocal is then found once a walk.
+    fn by_row(&self, i: usize) -> bool {
+        match self.prog.nest.instrs[i] {
+            Instr::Binary(Arith::Div, _, b) => {
+                self.prog.types[i] == DType::F32 && self.walks[i] && !self.walks[b.index()]
+            }
+            _ => false,
         }
     }
 
@@ -342,6 +355,10 @@ impl Printer<'_> {
                 self.finish(r, walk);
             }
             return;
+        }
+        for &i in &needed {
+            let (true, Instr::Binary(_, _, b)) = (self.by_row(i), &nest.instrs[i]) else { continue };
+            line!(self.out, "        const f32 y{i} = inverse({});", name(*b));
         }
         let masked = if stores.is_empty() { "" } else { "live && " };
         let unroll = if needed.len() < 40 { 4 } else { 1 };
