@@ -217,8 +217,12 @@ __device__ __forceinline__ f32 tanh_f32(f32 x) {
     i32 k = exp_reduce(mul(-2.f, a > 10.f ? 10.f : a), r);
     f32 scale = exp2i(k);
     f32 m = fused(expm1_small(r), scale, sub(scale, 1.f));
-    // Exact: the divisor is in [1, 2] and its reciprocal rounded once, so Markstein's step rounds the quotient once.
-    f32 d = add(2.f, m), y = __frcp_rn(d), t = mul(-m, y);
+    // The divisor is in [1, 2]: one step makes its reciprocal the one rounded once, as __frcp_rn does there, and
+    // Markstein's step then rounds the quotient once.
+    f32 d = add(2.f, m), y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(d));
+    y = fused(y, fused(-d, y, 1.f), y);
+    f32 t = mul(-m, y);
     return copysign_of(fused(fused(-t, d, -m), y, t), x);
 }
 //# tanh_f64: exp_base64

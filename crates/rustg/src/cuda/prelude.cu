@@ -136,8 +136,9 @@ __device__ __forceinline__ f32 odd(f64 x) {
 __device__ __forceinline__ f32 odd(f32 x) { return x; }
 template <class T> __device__ __forceinline__ f32 odd(T x) { return odd((f64)x); }
 
-__device__ __forceinline__ f16 narrow_f16(f32 x) { f16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.x) : "f"(x)); return h; }
-__device__ __forceinline__ bf16 narrow_bf16(f32 x) { bf16 h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.x) : "f"(x)); return h; }
+// The conversions of pairs: those of single numbers run at an eighth of their rate.
+__device__ __forceinline__ f16 narrow_f16(f32 x) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(0.f), "f"(x)); return f16{(u16)w}; }
+__device__ __forceinline__ bf16 narrow_bf16(f32 x) { u32 w; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(0.f), "f"(x)); return bf16{(u16)w}; }
 __device__ __forceinline__ e4m3 narrow_e4m3(f32 x) {
     u32 sign = (__float_as_uint(x) >> 24) & 0x80, bits = __float_as_uint(x) & 0x7fffffffu;
     u32 small = __float_as_uint(__fadd_rn(__uint_as_float(bits), 16384.f)) - __float_as_uint(16384.f);
