@@ -34,8 +34,8 @@ impl Reports {
     pub(crate) fn receipt(&mut self, context: &Context) -> Result<Receipt> {
         if self.host.is_null() {
             // SAFETY: an address to write.
-            context
-                .check(unsafe { (context.cuda.host_allocate)(&mut self.host, COPIES * PITCH, 0) }, "pinned memory")?;
+            let status = unsafe { (context.cuda.host_allocate)(&mut self.host, COPIES * PITCH, 0) };
+            context.check(status, "pinned memory")?;
         }
         let at = (self.given % COPIES as u64) as usize;
         if self.events.len() <= at {
