@@ -184,3 +184,58 @@ fn a_mistake_within_a_record_call_leaves_the_region_usable() {
     assert_eq!(floats(&z), [2.0]);
     assert_eq!(floats(&m.add(&z, &x)), [3.0]);
 }
+
+#[test]
+fn what_kernels_report_later_is_told_when_a_value_is_read() {
+    let m = mock();
+    m.device.late.store(true, SeqCst);
+    m.device.busy.store(true, SeqCst);
+    let (table, at) = (m.vector(&[1.0, 2.0, 3.0]), m.indices(&[0, 7, -1]));
+    let line = Location::caller().line() + 1;
+    let y = m.gather(&table, &at);
+    m.executor.flush().expect("nobody knows yet");
+    let z = m.add(&y, &y);
+    let e = z.read().expect_err("out of range");
+    assert_eq!((e.kind(), e.message()), (Kind::Index, "gather: index 7 is outside 0..3"));
+    assert_eq!(e.recorded().map(Location::line), Some(line));
+    for again in [y.read(), z.read(), m.add(&y, &table).read()] {
+        assert_eq!(again.expect_err("poisoned").to_string(), e.to_string());
+    }
+    assert_eq!(floats(&m.add(&table, &table)), [2.0, 4.0, 6.0], "the next region is none the worse");
+}
+
+#[test]
+fn what_kernels_report_later_is_told_at_a_step_s_end() {
+    let m = mock();
+    m.device.late.store(true, SeqCst);
+    m.device.busy.store(true, SeqCst);
+    let table = m.vector(&[1.0, 2.0]);
+    let bad = m.gather(&table, &m.indices(&[5]));
+    m.executor.flush().expect("nobody knows yet");
+    let after = m.add(&table, &table);
+    m.executor.flush().expect("nobody knows yet");
+    m.device.busy.store(false, SeqCst);
+    assert_eq!(m.executor.seal_step().expect_err("now it is known").kind(), Kind::Index);
+    m.executor.seal_step().expect("told once");
+    // What came after the failure may have read what it left.
+    for value in [&bad, &after] {
+        assert_eq!(value.read().expect_err("poisoned").kind(), Kind::Index);
+    }
+    assert_eq!(floats(&m.add(&table, &table)), [2.0, 4.0]);
+}
+
+#[test]
+fn few_regions_are_owed() {
+    let m = mock();
+    m.device.late.store(true, SeqCst);
+    m.device.busy.store(true, SeqCst);
+    let table = m.vector(&[1.0, 2.0]);
+    let bad = m.gather(&table, &m.indices(&[5]));
+    m.executor.flush().expect("nobody knows yet");
+    let told = (0..40).position(|_| {
+        let _sum = m.add(&table, &table);
+        m.executor.flush().is_err()
+    });
+    assert!(told.is_some_and(|n| n < 20), "{told:?}");
+    assert_eq!(bad.read().expect_err("poisoned").kind(), Kind::Index);
+}

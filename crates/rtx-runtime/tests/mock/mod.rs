@@ -3,13 +3,13 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use rtx_core::{Arith, DType, Dim, Error, Kind, Layout, Location, Result, Shape};
-use rtx_hal::{Code, Device, KernelSource, Lang, Launch, Target};
+use rtx_hal::{Code, Device, ErrorSlot, KernelSource, Lang, Launch, Receipt, Report, Target};
 use rtx_ir::{NodeId, Op, Prim, Type, ValueId};
 use rtx_plan::{BufferArg, Compile, Instance, Output, OutputPlace, Place, Plan, Request, SizeExpr, Step};
 use rtx_runtime::{Executor, Limits, Recorder, Value, record};
 use std::alloc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
 /// Memory of the host, with counters and allocations that fail.
 pub struct MockDevice {
@@ -20,6 +20,12 @@ pub struct MockDevice {
     pub fail_in: AtomicU64,
     /// All allocations fail.
     pub exhausted: AtomicBool,
+    /// Kernels report later, as on a device with a queue.
+    pub late: AtomicBool,
+    /// Nothing that was queued is known to have run, unless somebody waits.
+    pub busy: AtomicBool,
+    slot: ErrorSlot,
+    reports: Mutex<Vec<Report>>,
 }
 
 fn block(bytes: usize) -> alloc::Layout {
@@ -67,9 +73,34 @@ impl Device for MockDevice {
         Ok(())
     }
     unsafe fn launch(&self, code: &dyn Code, launch: &Launch<'_>) -> Result<()> {
+        let late = self.late.load(SeqCst);
+        self.slot.enter(launch.error.step());
+        let error = if late { &self.slot } else { launch.error };
         // SAFETY: the caller's promise.
-        unsafe { code.run(launch) };
+        unsafe { code.run(&Launch { error, ..*launch }) };
         Ok(())
+    }
+    fn takes_lists(&self) -> bool {
+        self.late.load(SeqCst)
+    }
+    fn receipt(&self) -> Result<Option<Receipt>> {
+        if !self.late.load(SeqCst) {
+            return Ok(None);
+        }
+        let mut reports = self.reports.lock().expect("no panic");
+        reports.push(self.slot.take());
+        Ok(Some(Receipt(reports.len() as u64 - 1)))
+    }
+    fn redeem(&self, receipt: Receipt, wait: bool) -> Result<Option<Report>> {
+        if self.busy.load(SeqCst) && !wait {
+            return Ok(None);
+        }
+        let mut reports = self.reports.lock().expect("no panic");
+        let report = reports[receipt.0 as usize];
+        if report.is_some() {
+            reports.fill(None);
+        }
+        Ok(Some(report))
     }
     fn allocations(&self) -> u64 {
         self.allocations.load(SeqCst)
@@ -358,6 +389,10 @@ pub fn mock_with(limits: Limits) -> Mock {
         live_bytes: AtomicUsize::new(0),
         fail_in: AtomicU64::new(0),
         exhausted: AtomicBool::new(false),
+        late: AtomicBool::new(false),
+        busy: AtomicBool::new(false),
+        slot: ErrorSlot::default(),
+        reports: Mutex::default(),
     });
     let compiler = Arc::new(MockCompiler::default());
     let executor = Executor::with_limits(device.clone(), compiler.clone(), limits);
